@@ -1,0 +1,76 @@
+"""Breadth-first exploration of every interleaving of a small model.
+
+A model is an initial state, a function that gives every step possible in a state, and a function that says what is
+broken in it. Steps of all actors are mixed in every order, so a stall of any length anywhere is covered: the other
+actors simply go first. Breadth-first order makes the trace of a violation one of the shortest there are.
+
+What is left out: liveness. The models show that nothing wrong happens, not that something good ever does; that a model
+is not empty is shown by asking for a state that must be reachable (`goals`).
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+S = TypeVar("S", bound=Hashable)
+
+
+class Violation(NamedTuple):
+    """What is broken, and the labels of the steps that lead there."""
+
+    what: str
+    trace: tuple[str, ...]
+    states: int
+
+    def __str__(self) -> str:
+        """The violation as a numbered story."""
+        lines = [f"  {number:2}. {label}" for number, label in enumerate(self.trace, start=1)]
+        return "\n".join([*lines, f"   => {self.what}"])
+
+
+Verdict = int | Violation
+"""The number of states if all of them are sound."""
+
+Check = Callable[[], Verdict]
+
+
+class Model(NamedTuple):
+    """What one module of specs/ has to show; each value explores one variant."""
+
+    name: str
+    holds: Mapping[str, Check]
+    """The rules, and simpler forms of them that are just as safe: no violation may be found."""
+    planted: Mapping[str, Check]
+    """The rules with one mistake: a violation must be found."""
+    goals: Mapping[str, Check]
+    """States that the rules must be able to reach, reported as a "violation": the model is not empty."""
+
+
+def explore(
+    initial: S,
+    steps: Callable[[S], Iterable[tuple[str, S]]],
+    broken: Callable[[S], str | None],
+) -> Verdict:
+    """Visit every state that can be reached; stop at the first broken one."""
+    came_from: dict[S, tuple[S, str] | None] = {initial: None}
+    waiting = deque([initial])
+    while waiting:
+        state = waiting.popleft()
+        what = broken(state)
+        if what is not None:
+            return Violation(what, _trace(state, came_from), len(came_from))
+        for label, following in steps(state):
+            if following not in came_from:
+                came_from[following] = (state, label)
+                waiting.append(following)
+    return len(came_from)
+
+
+def _trace(state: S, came_from: Mapping[S, tuple[S, str] | None]) -> tuple[str, ...]:
+    labels: list[str] = []
+    step = came_from[state]
+    while step is not None:
+        before, label = step
+        labels.append(label)
+        step = came_from[before]
+    return tuple(reversed(labels))

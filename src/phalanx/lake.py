@@ -1,0 +1,248 @@
+"""A lake: many tables, one log. What users hold in their hands.
+
+Every read looks at the log's end first, so it sees whatever was acknowledged to anybody before it began. Every change
+is one transaction; those below are statements on their own. What may be in a change is decided by `txn/`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import msgspec
+
+from phalanx.catalog import Catalog, State
+from phalanx.clock import SYSTEM, Clock, Deadline
+from phalanx.errors import AlreadyExistsError, InvalidInputError, NotFoundError
+from phalanx.history import Commit, commits
+from phalanx.ids import ID_BYTES
+from phalanx.log import action as do
+from phalanx.log.action import Settings
+from phalanx.log.log import Log
+from phalanx.names import parse_name, parse_word
+from phalanx.objects import Store, open_store
+from phalanx.snapshot import Snapshot
+from phalanx.txn.commit import Committer
+from phalanx.txn.intent import Intent, intend
+
+TIMEOUT = 30.0
+"""Seconds a commit may take by default."""
+
+
+def open_lake(
+    uri: str | Path,
+    *,
+    create: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    settings: Mapping[str, object] | None = None,
+    durability: Literal["disk", "os"] | None = None,
+    timeout: float = TIMEOUT,
+) -> "Lake":
+    """Open the lake at a path or URI; with `create`, make one if there is none.
+
+    `settings` and `durability` are decided when the lake is created; given for a lake that exists, they must agree.
+    """
+    asked = {**(settings or {}), **({"durability": durability} if durability else {})}
+    try:
+        wanted = msgspec.convert(asked, Settings)
+    except msgspec.ValidationError as error:
+        msg = f"these settings cannot be used: {error}"
+        raise InvalidInputError(msg) from error
+    store = open_store(uri, storage_options)
+    return join(store, SYSTEM, wanted if create else None, agree=asked, timeout=timeout)
+
+
+def join(
+    store: Store, clock: Clock, found: Settings | None, *, agree: Mapping[str, object] | None = None, timeout: float
+) -> "Lake":
+    """Open the lake in a store, or create it with these settings if there is none."""
+    try:
+        lake = Lake(store, Log.open(store, Catalog(), clock), clock, timeout)
+    except NotFoundError:
+        if found is None:
+            raise
+        log = Log.begin(store, Catalog(), clock, Deadline.after(clock, timeout))
+        lake = Lake(store, log, clock, timeout)
+        try:
+            lake.commit([do.Found(found)], note="create the lake")
+        except AlreadyExistsError:
+            lake.refresh()  # another process was quicker: this is its lake
+    for key, value in (agree or {}).items():
+        held = getattr(lake.settings, key)
+        if held != value:
+            lake.close()
+            msg = f"the lake at {store.uri} was created with {key}={held!r}, not {value!r}: leave that setting out"
+            raise InvalidInputError(msg)
+    return lake
+
+
+class Lake:
+    """A handle on a lake. Safe to use from many threads; open one in each process."""
+
+    def __init__(self, store: Store, log: Log[State], clock: Clock, timeout: float) -> None:
+        self._store = store
+        self._log = log
+        self._clock = clock
+        self._timeout = timeout
+        self._committer = Committer(store, log, clock)
+
+    @property
+    def uri(self) -> str:
+        """Where the lake is."""
+        return self._store.uri
+
+    @property
+    def id(self) -> str:
+        """Which lake this is, wherever it is copied to."""
+        return self._log.lake.hex()
+
+    @property
+    def settings(self) -> Settings:
+        """What was decided when the lake was created."""
+        return self._log.settings
+
+    @property
+    def version(self) -> int:
+        """The newest position of the log."""
+        return self._log.refresh().position
+
+    def refresh(self) -> Snapshot:
+        """The newest snapshot."""
+        return Snapshot(self._log.refresh())
+
+    def snapshot(
+        self, *, version: int | None = None, tag: str | None = None, as_of: datetime | None = None
+    ) -> Snapshot:
+        """The lake at a version, a tag or a time; the newest without any."""
+        if sum(given is not None for given in (version, tag, as_of)) > 1:
+            msg = "give one of version, tag and as_of"
+            raise InvalidInputError(msg)
+        newest = self.refresh()
+        if as_of is not None:
+            if as_of.tzinfo is None:
+                msg = "as_of needs a time zone, for example datetime.now(UTC)"
+                raise InvalidInputError(msg)
+            return Snapshot(self._log.as_of(int(as_of.timestamp() * 1e6)))
+        if tag is not None:
+            version = newest.tags().get(tag)
+            if version is None:
+                msg = f"there is no tag {tag!r}; there is: {', '.join(newest.tags()) or 'none'}"
+                raise NotFoundError(msg)
+        return newest if version is None else Snapshot(self._log.at(version))
+
+    def tables(self, namespace: str | None = None) -> list[str]:
+        """The names of all tables, or of those directly inside a namespace."""
+        return self.refresh().tables(namespace)
+
+    def drop_table(self, name: str, *, timeout: float | None = None) -> int:
+        """Drop a table; snapshots and tags of earlier versions still have it."""
+        parts, table = self.refresh().table(name)
+        return self.commit([do.DropTable(parts, table.id)], timeout=timeout)
+
+    def rename_table(self, name: str, to: str, *, timeout: float | None = None) -> int:
+        """Give a table another name, possibly in another namespace. No file moves."""
+        parts, table = self.refresh().table(name)
+        return self.commit([do.RenameTable(parts, table.id, parse_name(to))], timeout=timeout)
+
+    def namespaces(self, inside: str | None = None) -> list[str]:
+        """The names of all namespaces, or of those directly inside one."""
+        return self.refresh().namespaces(inside)
+
+    def create_namespace(
+        self, name: str, properties: Mapping[str, str] | None = None, *, timeout: float | None = None
+    ) -> int:
+        """Create a namespace; the one above it must exist."""
+        parts = parse_name(name, "namespace")
+        return self.commit([do.CreateNamespace(parts, dict(properties or {}))], timeout=timeout)
+
+    def alter_namespace(
+        self, name: str, properties: Mapping[str, str | None], *, timeout: float | None = None
+    ) -> int:
+        """Set properties of a namespace, or remove those that are None."""
+        parts = parse_name(name, "namespace")
+        return self.commit([do.AlterNamespace(parts, dict(properties))], timeout=timeout)
+
+    def drop_namespace(self, name: str, *, timeout: float | None = None) -> int:
+        """Drop an empty namespace."""
+        return self.commit([do.DropNamespace(parse_name(name, "namespace"))], timeout=timeout)
+
+    def tags(self) -> dict[str, int]:
+        """Tags, and the versions they name."""
+        return self.refresh().tags()
+
+    def tag(
+        self, name: str, *, version: int | None = None, move: bool = False, timeout: float | None = None
+    ) -> int:
+        """Name a version, the newest by default. With `move`, a tag of that name may point elsewhere until now."""
+        snapshot = self.snapshot(version=version)
+        action = do.PutTag(parse_word(name, "tag"), snapshot.version, move)
+        return self.commit([action], timeout=timeout)
+
+    def untag(self, name: str, *, timeout: float | None = None) -> int:
+        """Remove a tag."""
+        return self.commit([do.Untag(parse_word(name, "tag"))], timeout=timeout)
+
+    def properties(self) -> dict[str, str]:
+        """The lake's properties."""
+        return self.refresh().properties()
+
+    def set_property(self, key: str, value: str | None, *, timeout: float | None = None) -> int:
+        """Set a property of the lake, or remove it with None."""
+        return self.commit([do.SetProperty(parse_word(key, "property"), value)], timeout=timeout)
+
+    def progress(self, source: str) -> int | None:
+        """How far a source (a stream, a pipeline, a feed) has come; None if it is not known."""
+        return self.refresh().progress(source)
+
+    def record_progress(
+        self, source: str, new: int, *, expected: int | None, timeout: float | None = None
+    ) -> int:
+        """Move a source from `expected` to `new`; done before, it answers the same again; from elsewhere, it refuses."""
+        return self.commit([do.Progress(source, expected, new)], timeout=timeout)
+
+    def log(self, limit: int = 20, *, before: int | None = None) -> list[Commit]:
+        """The newest commits, newest first; `before` a version, to page back."""
+        end = self.version + 1 if before is None else min(before, self.version + 1)
+        found: list[Commit] = []
+        for position in range(end - 1, self._log.oldest() - 1, -1):
+            if len(found) >= limit:
+                break
+            found += reversed(commits(position, self._log.read(position)))
+        return found[:limit]
+
+    def follow(self, since: int | None = None, *, poll: float = 0.2) -> Iterator[Commit]:
+        """Commits as they land, oldest first, from the one after `since` on (the end of the log by default). Never ends."""
+        position = self.version if since is None else since
+        while True:
+            end = self.version
+            while position < end:
+                position += 1
+                yield from commits(position, self._log.read(position))
+            self._clock.sleep(poll)
+
+    def commit(self, actions: Sequence[do.Action], *, note: str = "", timeout: float | None = None) -> int:
+        """Bring these actions into the log as one transaction; the position they landed on."""
+        return self._committer.commit(self._intent(actions, note, timeout))
+
+    async def commit_async(self, actions: Sequence[do.Action], *, note: str = "", timeout: float | None = None) -> int:
+        """As `commit`, for asyncio: many callers share entries."""
+        return await self._committer.commit_async(self._intent(actions, note, timeout))
+
+    def close(self) -> None:
+        """Finish what was submitted and let go."""
+        self._committer.close()
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Lake {self.uri} at version {self._log.view.position}>"
+
+    def _intent(self, actions: Sequence[do.Action], note: str, timeout: float | None) -> Intent:
+        deadline = Deadline.after(self._clock, self._timeout if timeout is None else timeout)
+        return intend(actions, self._clock.token(ID_BYTES), deadline, note=note)

@@ -1,0 +1,132 @@
+"""What a transaction may carry: the vocabulary of the log, as it stands in an entry.
+
+Each action is small, frozen and complete: it names what it expects to find (a table's incarnation, a source's last
+number), so whether it still applies can be judged on the state alone. What an action does is left to `catalog.py`,
+whether it may to `txn/conflict.py`. A new kind of action needs a new feature bit (`FEATURES`), so that an older
+reader stops instead of guessing (I14); a new optional detail goes into a transaction's `extra` map, which is kept.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+FEATURES = 0
+"""The required features this version knows, a bit each; the actions below need none."""
+
+MAX_PARTS = 16
+MAX_TEXT = 1 << 16
+
+Part = Annotated[str, Meta(min_length=1, max_length=255)]
+Name = Annotated[tuple[Part, ...], Meta(min_length=1, max_length=MAX_PARTS)]
+"""A name of one or more parts: ("crm", "turns") is shown as crm.turns."""
+Text = Annotated[str, Meta(max_length=MAX_TEXT)]
+Table = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
+Position = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Number = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is decided once, when a lake is created, because all processes must agree on it (docs/defaults.md)."""
+
+    durability: Literal["disk", "os"] = "disk"
+    grace: Annotated[float, Meta(ge=0, le=1e9)] = 600.0
+    checkpoint_every: Annotated[int, Meta(ge=1, le=1_000_000)] = 500
+    remembered: Annotated[int, Meta(ge=0, le=1_000_000)] = 10_000
+
+
+class _Action(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag_field="do"):
+    pass
+
+
+class Found(_Action, tag="found"):
+    """The first action of entry 1: this is a lake, with these settings."""
+
+    settings: Settings
+
+
+class CreateNamespace(_Action, tag="create_namespace"):
+    """A namespace is new; the one above it must exist."""
+
+    name: Name
+    properties: dict[Part, Text]
+
+
+class AlterNamespace(_Action, tag="alter_namespace"):
+    """Properties of a namespace are set, or removed where None."""
+
+    name: Name
+    properties: dict[Part, Text | None]
+
+
+class DropNamespace(_Action, tag="drop_namespace"):
+    """A namespace goes; it must be empty."""
+
+    name: Name
+
+
+class CreateTable(_Action, tag="create_table"):
+    """A table is new, under a name that is free, as an incarnation that never was."""
+
+    name: Name
+    table: Table
+    properties: dict[Part, Text]
+
+
+class DropTable(_Action, tag="drop_table"):
+    """This very incarnation goes."""
+
+    name: Name
+    table: Table
+
+
+class RenameTable(_Action, tag="rename_table"):
+    """This very incarnation gets another name, possibly in another namespace."""
+
+    name: Name
+    table: Table
+    to: Name
+
+
+class PutTag(_Action, tag="tag"):
+    """A tag names a position at or below the one this lands on; only with `move` may it have named another."""
+
+    name: Part
+    position: Position
+    move: bool
+
+
+class Untag(_Action, tag="untag"):
+    """A tag goes."""
+
+    name: Part
+
+
+class SetProperty(_Action, tag="property"):
+    """A property of the lake is set, or removed where None; the last one in the log counts."""
+
+    key: Part
+    value: Text | None
+
+
+class Progress(_Action, tag="progress"):
+    """A source has come from `expected` (None: it is new) to `new`: compare-and-set (rule B7)."""
+
+    source: Text
+    expected: Number | None
+    new: Number
+
+
+Action = (
+    Found
+    | CreateNamespace
+    | AlterNamespace
+    | DropNamespace
+    | CreateTable
+    | DropTable
+    | RenameTable
+    | PutTag
+    | Untag
+    | SetProperty
+    | Progress
+)

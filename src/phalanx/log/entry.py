@@ -1,0 +1,127 @@
+"""An entry: several transactions in one frame, as they stand at one position of the log.
+
+An entry does not contain its position, so one that lost a position can be put again at the next, byte for byte. Each
+attempt has an id of its own inside its bytes; each transaction keeps its id over all attempts. The layout of the body
+is in docs/format.md and pinned by golden bytes in tests/unit/test_entry.py.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from phalanx.errors import CorruptionError, InvalidInputError
+from phalanx.ids import ID_BYTES, AttemptId, LakeId, TransactionId
+from phalanx.log import frame
+from phalanx.log.action import FEATURES, Action, Text
+
+MAGIC = b"PHLXENT\n"
+MAX_TRANSACTIONS = 16_384
+"""Most transactions in one entry; a longer queue is committed in several entries."""
+
+_Id = Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
+
+
+class Transaction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Changes that take effect together; `payloads` is the number of this transaction's payloads."""
+
+    id: _Id
+    note: Text
+    actions: Annotated[tuple[Action, ...], Meta(max_length=1 << 20)]
+    payloads: Annotated[int, Meta(ge=0)] = 0
+    extra: dict[str, Any] = {}
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """A transaction encoded by whoever asked for it, so that a bad one fails alone and batches are only joined."""
+
+    transaction: Transaction
+    encoded: bytes
+    payloads: tuple[bytes, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes it adds to an entry, a little over-estimated."""
+        return len(self.encoded) + sum(len(payload) + 128 for payload in self.payloads)
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What stands at a position; `digest` identifies its bytes."""
+
+    lake: LakeId
+    attempt: AttemptId
+    digest: bytes
+    time: int
+    writer: str
+    transactions: tuple[Transaction, ...]
+    payloads: tuple[memoryview, ...] = ()
+    extra: dict[str, Any] = {}
+
+    def ids(self) -> list[TransactionId]:
+        """The transactions' ids, in the order of their places."""
+        return [TransactionId(transaction.id) for transaction in self.transactions]
+
+
+class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    time: Annotated[int, Meta(ge=0)]
+    writer: Text
+    transactions: Annotated[tuple[Transaction, ...], Meta(max_length=MAX_TRANSACTIONS)]
+    extra: dict[str, Any] = {}
+
+
+class _RawBody(msgspec.Struct, frozen=True, array_like=True):
+    time: int
+    writer: str
+    transactions: tuple[msgspec.Raw, ...]
+    extra: dict[str, Any] = {}
+
+
+_encoder = msgspec.msgpack.Encoder(order="sorted")
+_decoder = msgspec.msgpack.Decoder(_Body)
+_transaction_decoder = msgspec.msgpack.Decoder(Transaction)
+
+
+def seal(transaction: Transaction, payloads: Sequence[bytes] = ()) -> Sealed:
+    """Encode a transaction and check that it can be read back; the error names what is wrong."""
+    encoded = _encoder.encode(transaction)
+    try:
+        _transaction_decoder.decode(encoded)
+    except msgspec.ValidationError as error:
+        msg = f"this change cannot be written to the log: {error}"
+        raise InvalidInputError(msg) from error
+    sealed = Sealed(transaction, encoded, tuple(payloads))
+    if transaction.payloads != len(payloads) or sealed.size > frame.MAX_FRAME - (1 << 16):
+        msg = f"this change has {sealed.size} bytes, more than one entry holds ({frame.MAX_FRAME}): write it in bulk"
+        raise InvalidInputError(msg)
+    return sealed
+
+
+def encode(lake: LakeId, attempt: AttemptId, time: int, writer: str, sealed: Sequence[Sealed]) -> tuple[bytes, bytes]:
+    """The bytes of an entry, and their digest."""
+    raw = tuple(msgspec.Raw(one.encoded) for one in sealed)
+    payloads = [payload for one in sealed for payload in one.payloads]
+    return frame.encode(MAGIC, lake, attempt, _encoder.encode(_RawBody(time, writer, raw)), payloads, features=0)
+
+
+def decode(data: bytes, where: str) -> Entry:
+    """The entry in `data`; `where` says in errors what was being read."""
+    found = frame.decode(MAGIC, data, where, FEATURES)
+    try:
+        body = _decoder.decode(found.body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        msg = f"{where} is malformed: {error}; run `phalanx check`"
+        raise CorruptionError(msg) from error
+    if sum(transaction.payloads for transaction in body.transactions) != len(found.payloads):
+        msg = f"{where} is malformed: its payloads do not add up; run `phalanx check`"
+        raise CorruptionError(msg)
+    return Entry(
+        LakeId(found.lake),
+        AttemptId(found.id),
+        found.digest,
+        body.time,
+        body.writer,
+        body.transactions,
+        found.payloads,
+        body.extra,
+    )

@@ -1,0 +1,144 @@
+"""The floor: the lowest position whose entry must exist, with the fold of everything below it (rules A2-A5, A7, A8).
+
+The floor is the largest of a set of immutable objects `floor/<F>`; it never goes down, because nothing is overwritten.
+`trim` raises it, in an order that a crash may cut anywhere: put `floor/<F>`, read it back and compare, then delete
+entries below it, their empty folders, checkpoints, and older floors last. Running it again finishes what was left.
+
+On an object store the entries go only when `floor/<F>` has been there for the lake's grace time, by the store's own
+clock: that is what allows a writer to commit with one request and no read (see `Freshness`).
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from phalanx.clock import Clock, Deadline
+from phalanx.errors import CorruptionError, StateError, UnavailableError
+from phalanx.log import base as bases
+from phalanx.log import slot
+from phalanx.log.base import Base, Fold
+from phalanx.objects import Listed, Store, layout
+
+S = TypeVar("S")
+
+MAX_BASE = 1 << 30
+"""Largest base that is read, in bytes."""
+_TRIES = 4
+_PAUSE = 0.05
+
+log = logging.getLogger("phalanx.log")
+
+
+class Trimmed(msgspec.Struct, frozen=True):
+    """What `trim` did. `waiting` is the number of entries below the floor that the grace time still keeps."""
+
+    floor: int
+    entries: int
+    bytes: int
+    waiting: int
+
+
+class Freshness:
+    """When this process last knew for certain which slot is free (rule A7).
+
+    A position can only be used again, wrongly, after it was used, passed by a floor, and deleted; on an object store
+    that takes at least the grace time. So within half of it no floor needs to be read. A local disk answers in
+    microseconds and is asked every time. This is the only place where a clock carries correctness: it is assumed
+    that the steady clock of a process does not run at less than half speed.
+    """
+
+    def __init__(self, clock: Clock, *, always_ask: bool) -> None:
+        self._clock = clock
+        self._always_ask = always_ask
+        self._known_at: float | None = None
+        self.grace = 0.0
+
+    def mark(self, at: float) -> None:
+        """A slot was shown to be free by an operation that began `at`."""
+        self._known_at = at
+
+    def stale(self) -> bool:
+        """Whether the floor must be read before anything is concluded."""
+        if self._always_ask or self._known_at is None:
+            return True
+        return self._clock.steady() - self._known_at >= self.grace / 2
+
+
+def read_floor(store: Store, clock: Clock) -> int | None:
+    """The floor; None where there is no lake. An empty listing is asked again: it is never "no floor" (rule A2)."""
+    for again in range(_TRIES):
+        floors = _floors(store)
+        if floors:
+            return max(floors)
+        if store.get(layout.entry(1), limit=MAX_BASE) is None and not store.list(layout.CHECKPOINT):
+            return None
+        clock.sleep(_PAUSE * (again + 1))
+    msg = (
+        f"{store.uri} has entries but no floor: the folder {layout.FLOOR}/ is missing or empty; restore it from a copy. "
+        "Nothing was changed"
+    )
+    raise CorruptionError(msg)
+
+
+def load_floor(store: Store, fold: Fold[S], position: int) -> Base[S] | None:
+    """The base that `floor/<position>` holds; None if a higher floor has replaced it meanwhile."""
+    name = layout.floor(position)
+    data = store.get(name, limit=MAX_BASE)
+    return None if data is None else bases.decode(data, fold, name)
+
+
+def put_base(store: Store, name: str, base: Base[S], fold: Fold[S], deadline: Deadline, clock: Clock) -> None:
+    """Store a base as truth: durable, read back, and equal to what was meant (rule A3)."""
+    data, _ = bases.encode(base, fold)
+    with store.prepare([data]) as blob:
+        outcome = slot.put(store, blob, name, data, deadline, clock)
+    if isinstance(outcome, slot.Unsettled):
+        msg = f"cannot say whether {name} was written ({outcome.cause}); nothing was deleted: try again"
+        raise UnavailableError(msg)
+    back = store.get(name, limit=MAX_BASE)
+    found = None if back is None else bases.decode(back, fold, name)
+    if found is None or (found.position, found.next, found.chain) != (base.position, base.next, base.chain):
+        msg = f"{name} does not hold the fold it should: nothing was deleted; run `phalanx check`"
+        raise CorruptionError(msg)
+
+
+def sweep(store: Store, grace: float) -> Trimmed:
+    """Delete what lies below the highest floor that is old enough."""
+    floors = _floors(store)
+    if not floors:
+        msg = f"{store.uri} shows no floor: nothing was deleted; try again"
+        raise StateError(msg)
+    settled = max(floors) if store.probes else _settled(store, floors, grace)
+    below = [
+        found
+        for found in store.list(layout.LOG, before=layout.entry(settled))
+        if layout.entry_position(found.name) is not None
+    ]
+    store.delete([found.name for found in below])
+    for folder in _folders(below, settled):
+        store.remove_folder(folder)
+    store.delete(_older(store.list(layout.CHECKPOINT), settled))
+    store.delete(found.name for position, found in floors.items() if position < settled)
+    return Trimmed(max(floors), len(below), sum(found.size for found in below), max(floors) - settled)
+
+
+def _floors(store: Store) -> dict[int, Listed]:
+    found = {layout.floor_position(listed.name): listed for listed in store.list(layout.FLOOR)}
+    return {position: listed for position, listed in found.items() if position is not None}
+
+
+def _settled(store: Store, floors: dict[int, Listed], grace: float) -> int:
+    now = store.now()
+    return max((position for position, found in floors.items() if now - found.modified >= grace), default=min(floors))
+
+
+def _folders(below: Iterable[Listed], settled: int) -> list[str]:
+    """The folders that lie wholly below the floor (rule A8)."""
+    folders = {found.name.rpartition("/")[0] for found in below}
+    return sorted(folders - {layout.bucket(settled)})
+
+
+def _older(found: Iterable[Listed], settled: int) -> list[str]:
+    return [one.name for one in found if (layout.checkpoint_position(one.name) or settled) < settled]

@@ -1,0 +1,292 @@
+"""The log of a lake, as one process sees it.
+
+Owns the process's knowledge of the log (a cursor that only moves forward) and the three things done with it: `append`
+an attempt at the next position, `refresh` from what others appended, `trim` below a floor. Keeps I1 and I2; of I3 the
+part that concerns entries. Judging what may be appended is left to `txn/`, and comes back as an `Attempt`.
+
+Two views of the log are told apart. The cursor may be ahead of what is safe to show: entries just read whose folder is
+not synced yet (rule H2) or that no floor read has confirmed (rule A4). `view` is what was confirmed and is durable;
+readers and acknowledgements get only that.
+"""
+
+import threading
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from phalanx.clock import Clock, Deadline
+from phalanx.errors import (
+    CorruptionError,
+    InvalidInputError,
+    NotFoundError,
+    PhalanxError,
+    SnapshotExpiredError,
+    UnsupportedError,
+)
+from phalanx.ids import LakeId, TransactionId
+from phalanx.log import base as bases
+from phalanx.log import entry, replay, slot
+from phalanx.log.action import Settings
+from phalanx.log.base import Fold
+from phalanx.log.checkpoint import Checkpointer
+from phalanx.log.cursor import Cursor, View
+from phalanx.log.entry import Entry
+from phalanx.log.floor import Freshness, Trimmed, put_base, read_floor, sweep
+from phalanx.objects import Blob, Store, layout
+
+S = TypeVar("S")
+
+
+class Attempt(msgspec.Struct, Generic[S], frozen=True):
+    """Bytes ready to be put: the entry they encode, and the state that follows if they land at `position`."""
+
+    position: int
+    state: S
+    entry: Entry
+    data: bytes
+    blob: Blob
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The attempt stands at this position."""
+
+    position: int
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The position is another's, or below the floor. The cursor has moved on: look up, judge and try again."""
+
+
+Outcome = Committed | Lost | slot.Unsettled
+
+
+class Log(Generic[S]):
+    """One process's handle on a lake's log. Safe to use from many threads."""
+
+    def __init__(self, store: Store, fold: Fold[S], clock: Clock, cursor: Cursor[S], began: float) -> None:
+        self._store = store
+        self._fold = fold
+        self._clock = clock
+        self._cursor = cursor
+        self._lock = threading.RLock()
+        self._confirmed = cursor.position
+        self._durable = 0
+        self._freshness = Freshness(clock, always_ask=store.probes)
+        self._checkpointer = Checkpointer(store, fold)
+        self._stopped: UnsupportedError | None = None
+        if cursor.position:
+            self._obey(cursor)
+        self._freshness.mark(began)
+        self._publish()
+
+    @classmethod
+    def open(cls, store: Store, fold: Fold[S], clock: Clock) -> "Log[S]":
+        """The log of the lake at `store`; `NotFoundError` if there is none."""
+        began = clock.steady()
+        return cls(store, fold, clock, replay.restore(store, fold, clock), began)
+
+    @classmethod
+    def begin(cls, store: Store, fold: Fold[S], clock: Clock, deadline: Deadline) -> "Log[S]":
+        """An empty log; whoever puts entry 1 creates the lake, and everybody else joins it (rule F2)."""
+        began = clock.steady()
+        first = bases.empty(fold)
+        put_base(store, layout.floor(1), first, fold, deadline, clock)
+        return cls(store, fold, clock, Cursor(first, fold), began)
+
+    @property
+    def view(self) -> View[S]:
+        """The newest state this process knows that is confirmed and durable. No storage is touched."""
+        return self._view
+
+    @property
+    def next(self) -> View[S]:
+        """The state that the next attempt is judged on: it may be newer than `view`, and is not for readers."""
+        with self._lock:
+            return self._cursor.view()
+
+    @property
+    def lake(self) -> LakeId:
+        """Which lake this is."""
+        return self._cursor.lake
+
+    @property
+    def settings(self) -> Settings:
+        """What was decided when the lake was created."""
+        return self._fold.settings(self._cursor.state)
+
+    def landed(self, transaction: TransactionId) -> int | None:
+        """Where a transaction landed, if that is remembered."""
+        return self._cursor.recent.find(transaction)
+
+    def remembers(self, position: int) -> bool:
+        """Whether a transaction that landed at or above `position` would still be known (rule A5)."""
+        return self._cursor.recent.since <= position
+
+    def append(self, attempt: Attempt[S], deadline: Deadline) -> Outcome:
+        """Put the attempt at its position, with no read before it, and settle the outcome."""
+        if self._stopped is not None:
+            raise self._stopped
+        position, name = attempt.position, layout.entry(attempt.position)
+        began = self._clock.steady()
+        if layout.opens_bucket(position):
+            self._store.sync([layout.entry(position - 1)])  # rule H1
+        outcome = slot.put(self._store, attempt.blob, name, attempt.data, deadline, self._clock)
+        if isinstance(outcome, slot.Unsettled):
+            return outcome
+        with self._lock:
+            if isinstance(outcome, slot.Taken):
+                return self._lost(position, outcome)
+            try:
+                if self._passed_by(position):
+                    self._reload()
+                    return Lost()
+            except PhalanxError as error:
+                return slot.Unsettled(str(error))  # it stands in its slot; whether that counts is not known
+            self._confirm(position, attempt, began)
+        return Committed(position)
+
+    def refresh(self) -> View[S]:
+        """Read what others have appended."""
+        if self._stopped is not None:
+            raise self._stopped
+        with self._lock:
+            self._catch_up()
+            self._publish()
+            return self._view
+
+    def read(self, position: int) -> Entry:
+        """The entry at a position."""
+        found = replay.read(self._store, position) if position > 0 else None
+        if found is not None:
+            return found
+        if position > self.view.position or position < 1:
+            msg = f"there is no entry {position}: the log ends at {self.view.position}"
+            raise NotFoundError(msg)
+        raise self._gone(position)
+
+    def at(self, position: int) -> View[S]:
+        """The state at a position of the past."""
+        view = self.view
+        if position == view.position:
+            return view
+        if not 0 < position < view.position:
+            msg = f"there is no version {position}: the lake is at version {view.position}"
+            raise NotFoundError(msg)
+        return replay.restore(self._store, self._fold, self._clock, position).view()
+
+    def as_of(self, time: int) -> View[S]:
+        """The last state whose time is not after `time` (rule J3)."""
+        view = self.view
+        return view if view.time <= time else replay.restore(self._store, self._fold, self._clock, time=time).view()
+
+    def oldest(self) -> int:
+        """The lowest position whose entry is kept."""
+        return self._floor()
+
+    def trim(self, floor: int, deadline: Deadline, keep: Iterable[int] = ()) -> Trimmed:
+        """Raise the floor and delete what lies below it; positions in `keep` stay readable (rules A2, A3, A6, A8)."""
+        end = self.refresh().position
+        if not 1 <= floor <= end:
+            msg = f"the floor must lie between 1 and {end}, the end of the log: {floor} does not"
+            raise InvalidInputError(msg)
+        lowest = self._floor()
+        for position in sorted(set(keep)):
+            if lowest <= position + 1 < floor:
+                self._put_base(layout.kept(position + 1), position, deadline)
+        if floor > lowest:
+            self._put_base(layout.floor(floor), floor - 1, deadline)
+        return sweep(self._store, self.settings.grace)
+
+    def close(self) -> None:
+        """Wait for a checkpoint that is being written."""
+        self._checkpointer.wait()
+
+    def _confirm(self, position: int, attempt: Attempt[S], began: float) -> None:
+        """Our own attempt landed: adopt it, unless a refresh in another thread has read it already."""
+        if self._cursor.position < position:
+            due = position > 1 and position % self.settings.checkpoint_every == 0
+            before = self._cursor.base(attempt.entry.attempt) if due else None
+            self._cursor.advance(position, attempt.entry, attempt.state)
+            if before is not None:
+                self._checkpointer.offer(before)
+        self._confirmed = max(self._confirmed, position)
+        self._durable = max(self._durable, position)
+        self._freshness.mark(began)
+        if position == 1:
+            self._obey(self._cursor)
+        self._publish()
+
+    def _lost(self, position: int, outcome: slot.Taken) -> Lost | slot.Unsettled:
+        try:
+            winner = entry.decode(outcome.data, layout.entry(position))
+        except CorruptionError as error:
+            if outcome.doubt:
+                return slot.Unsettled(str(error))
+            raise
+        except UnsupportedError as error:
+            self._stopped = error
+            raise
+        if self._cursor.position == position - 1:
+            self._cursor.advance(position, winner)
+        self._catch_up()
+        return Lost()
+
+    def _catch_up(self) -> None:
+        """Read on to the end, then make sure that no floor has passed what was known before (rule A4)."""
+        began = self._clock.steady()
+        try:
+            for position, found in replay.entries_after(self._store, self._cursor.position):
+                self._cursor.advance(position, found)
+        except UnsupportedError as error:
+            self._stopped = error
+            raise
+        except replay.MissingEntryError:
+            if self._floor() <= self._confirmed + 1:
+                raise
+            self._reload()
+            return
+        if self._passed_by(self._confirmed + 1):
+            self._reload()
+            return
+        self._confirmed = self._cursor.position
+        self._freshness.mark(began)
+
+    def _reload(self) -> None:
+        """The floor went past what this process knew: begin again from storage."""
+        began = self._clock.steady()
+        self._cursor = replay.restore(self._store, self._fold, self._clock)
+        self._confirmed = self._cursor.position
+        self._freshness.mark(began)
+
+    def _publish(self) -> None:
+        """Show the cursor to readers, once all of it is durable (rule H2)."""
+        position = self._cursor.position
+        if position > self._durable:
+            self._store.sync([layout.entry(position)])
+            self._durable = position
+        self._view = self._cursor.view()
+
+    def _obey(self, cursor: Cursor[S]) -> None:
+        settings = self._fold.settings(cursor.state)
+        self._freshness.grace = settings.grace
+        if settings.durability == "os":
+            self._store.relax()
+
+    def _put_base(self, name: str, position: int, deadline: Deadline) -> None:
+        cursor = replay.restore(self._store, self._fold, self._clock, position)
+        base = cursor.base(self.read(position + 1).attempt)
+        put_base(self._store, name, base, self._fold, deadline, self._clock)
+
+    def _floor(self) -> int:
+        return read_floor(self._store, self._clock) or 1
+
+    def _passed_by(self, position: int) -> bool:
+        """Whether a floor has gone past `position`: asked only when it can have (rules A4, A7)."""
+        return self._freshness.stale() and self._floor() > position
+
+    def _gone(self, position: int) -> SnapshotExpiredError | CorruptionError:
+        floor = self._floor()
+        if position < floor:
+            return SnapshotExpiredError(f"entry {position} is no longer kept: the oldest is {floor}")
+        return CorruptionError(f"entry {position} is missing: run `phalanx check`, and restore it from a copy")

@@ -1,0 +1,68 @@
+"""The transaction ids that the log remembers: the last so many, with the positions they landed on (rule A5).
+
+A writer that finds its position below the floor cannot read it any more; this is how it learns whether it committed.
+Three answers: landed there; certainly did not land; too long ago to know.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from phalanx.ids import ID_BYTES, TransactionId
+
+
+class Recent:
+    """A window over the newest transaction ids, oldest first."""
+
+    def __init__(self, size: int, since: int = 1) -> None:
+        self._size = size
+        self._landed: dict[TransactionId, int] = {}
+        self.since = since
+        """Every id that landed at or above this position is remembered."""
+
+    def find(self, transaction: TransactionId) -> int | None:
+        """Where it landed, if that is remembered."""
+        return self._landed.get(transaction)
+
+    def add(self, position: int, ids: Iterable[TransactionId]) -> None:
+        """Remember the ids of the entry at `position`, and forget the oldest beyond the window."""
+        landed = self._landed
+        for identity in ids:
+            landed.setdefault(identity, position)
+        excess = len(landed) - self._size
+        if excess > 0:
+            for identity in list(islice(landed, excess)):
+                self.since = landed.pop(identity) + 1
+
+    def resize(self, size: int) -> None:
+        """The lake's own window size, known once entry 1 was read."""
+        self._size = size
+
+    def copy(self) -> "Recent":
+        """The same memory, on its own."""
+        twin = Recent(self._size, self.since)
+        twin._landed = dict(self._landed)  # noqa: SLF001 - its own twin
+        return twin
+
+    def dump(self) -> tuple[int, int, list[tuple[int, int]], bytes]:
+        """Size, since, runs of (position, how many ids), and all ids in order."""
+        runs: list[tuple[int, int]] = []
+        for position in self._landed.values():
+            if runs and runs[-1][0] == position:
+                runs[-1] = (position, runs[-1][1] + 1)
+            else:
+                runs.append((position, 1))
+        return self._size, self.since, runs, b"".join(self._landed)
+
+    @classmethod
+    def load(cls, size: int, since: int, runs: Sequence[tuple[int, int]], ids: bytes) -> "Recent":
+        """The inverse of `dump`."""
+        found = cls(size, since)
+        split = iter([TransactionId(ids[at : at + ID_BYTES]) for at in range(0, len(ids), ID_BYTES)])
+        found._landed = {identity: position for position, count in runs for identity in islice(split, count)}  # noqa: SLF001
+        return found
+
+    def __iter__(self) -> Iterator[TransactionId]:
+        return iter(self._landed)
+
+    def __len__(self) -> int:
+        return len(self._landed)

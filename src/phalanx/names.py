@@ -1,0 +1,35 @@
+"""Names that people give to tables, namespaces, tags and properties: one or more parts, joined by dots.
+
+Names live in the log only and never become part of a path, so what is refused here is what would confuse people or
+the command line: empty parts, slashes, control characters, blanks at the ends.
+"""
+
+import re
+from collections.abc import Sequence
+
+from phalanx.errors import InvalidInputError
+
+_PART = re.compile(r"[^\s\x00-\x1f\x7f./\\](?:[^\x00-\x1f\x7f./\\]{0,126}[^\s\x00-\x1f\x7f./\\])?")
+_MOST_PARTS = 16
+
+
+def parse_name(name: str | Sequence[str], what: str = "table") -> tuple[str, ...]:
+    """A name as its parts: "crm.turns" and ["crm", "turns"] are the same."""
+    parts = tuple(name.split(".")) if isinstance(name, str) else tuple(name)
+    if not 1 <= len(parts) <= _MOST_PARTS or not all(isinstance(p, str) and _PART.fullmatch(p) for p in parts):
+        raise InvalidInputError(_refusal(name, what))
+    return parts
+
+
+def parse_word(name: str, what: str) -> str:
+    """A name of one part, dots allowed, for tags and properties."""
+    if not isinstance(name, str) or not all(_PART.fullmatch(part) for part in name.split(".")):
+        raise InvalidInputError(_refusal(name, what))
+    return name
+
+
+def _refusal(name: object, what: str) -> str:
+    return (
+        f"{name!r} cannot be the name of a {what}: use parts of 1 to 128 characters, joined by dots, "
+        "without slashes, control characters or blanks at the ends"
+    )

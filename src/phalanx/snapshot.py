@@ -1,0 +1,75 @@
+"""A snapshot: the whole lake at one position, as an immutable value."""
+
+from datetime import UTC, datetime
+
+from phalanx.catalog import Name, Namespace, State, Table, within
+from phalanx.errors import NotFoundError
+from phalanx.log.cursor import View
+from phalanx.names import parse_name
+
+
+class Snapshot:
+    """The lake at a version. Later commits do not change it."""
+
+    def __init__(self, view: View[State]) -> None:
+        self._view = view
+
+    @property
+    def version(self) -> int:
+        """The position in the log."""
+        return self._view.position
+
+    @property
+    def time(self) -> datetime:
+        """When that position was committed."""
+        return datetime.fromtimestamp(self._view.time / 1e6, tz=UTC)
+
+    @property
+    def state(self) -> State:
+        """The fold itself."""
+        return self._view.state
+
+    def tables(self, namespace: str | None = None) -> list[str]:
+        """The names of all tables, or of those directly inside a namespace."""
+        if namespace is None:
+            return sorted(".".join(name) for name in self.state.tables)
+        self.namespace(namespace)
+        return [".".join(name) for name in within(self.state, parse_name(namespace, "namespace"))[1]]
+
+    def table(self, name: str) -> tuple[Name, Table]:
+        """A table as the catalog knows it."""
+        parts = parse_name(name)
+        found = self.state.tables.get(parts)
+        if found is None:
+            near = ", ".join(self.tables()[:5]) or "none"
+            msg = f"there is no table {name!r} at version {self.version}; there is: {near}"
+            raise NotFoundError(msg)
+        return parts, found
+
+    def namespaces(self, inside: str | None = None) -> list[str]:
+        """The names of all namespaces, or of those directly inside one."""
+        if inside is None:
+            return sorted(".".join(name) for name in self.state.namespaces)
+        self.namespace(inside)
+        return [".".join(name) for name in within(self.state, parse_name(inside, "namespace"))[0]]
+
+    def namespace(self, name: str) -> Namespace:
+        """A namespace with its properties."""
+        found = self.state.namespaces.get(parse_name(name, "namespace"))
+        if found is None:
+            msg = f"there is no namespace {name!r} at version {self.version}: create it with create_namespace"
+            raise NotFoundError(msg)
+        return found
+
+    def tags(self) -> dict[str, int]:
+        """Tags, and the versions they name."""
+        return {name: tag.position for name, tag in sorted(self.state.tags.items())}
+
+    def properties(self) -> dict[str, str]:
+        """The lake's properties."""
+        return dict(sorted(self.state.properties.items()))
+
+    def progress(self, source: str) -> int | None:
+        """How far a source has come; None if it is not known."""
+        mark = self.state.progress.get(source)
+        return None if mark is None else mark.number

@@ -1,0 +1,1 @@
+"""From what is wanted to an entry in the log: intents, the judge, and the one commit loop."""

@@ -1,0 +1,239 @@
+"""The commit loop: the only way into the log.
+
+Blind first: a batch is judged on what this process knows, and put at the next position without reading anything. If
+the slot was free, what the process knew was everything, and the judgement stands. If it was not, the winner and what
+came after it are read, everything is judged again, and the batch goes to the new end. Reading first costs a request on
+every commit to save a put on the few that lose, and saves nothing even then: between the read and the put somebody else
+may still come. BLIND_FIRST_FIGURES
+
+The loop never asks which kind of action it carries, and has no options. Keeps B1-B5: bytes at a position are frozen
+until settled; a transaction is acknowledged only where its own id stands; losing drops nobody; one that conflicts
+with a settled winner fails alone, one that conflicts with a neighbour of its own batch waits for the next; readers see
+a commit before its caller is told.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self
+
+import msgspec
+
+from phalanx.catalog import State
+from phalanx.clock import Clock, Deadline, writer_identity
+from phalanx.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    DeadlineError,
+    NotFoundError,
+    PhalanxError,
+    StateError,
+)
+from phalanx.ids import ID_BYTES, NO_LAKE, AttemptId, LakeId
+from phalanx.log import ack, entry
+from phalanx.log.entry import MAX_TRANSACTIONS, Entry
+from phalanx.log.frame import MAX_FRAME
+from phalanx.log.group import Group
+from phalanx.log.log import Attempt, Committed, Log, Lost
+from phalanx.objects import Store
+from phalanx.txn.conflict import Already, Conflict, Go, Kind, judge
+from phalanx.txn.intent import Intent
+
+log = logging.getLogger("phalanx.txn")
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Intents that go into one entry, in this order, and the state after them."""
+
+    position: int
+    chosen: list[Intent]
+    state: State
+
+
+class Committer:
+    """Brings intents into the log. Safe to use from many threads and event loops."""
+
+    def __init__(self, store: Store, book: Log[State], clock: Clock) -> None:
+        self._store = store
+        self._log = book
+        self._clock = clock
+        self._writer = writer_identity()
+        self._group: Group[Intent] = Group(self._commit, MAX_TRANSACTIONS, inline=store.probes)
+
+    def commit(self, intent: Intent) -> int:
+        """The position the intent landed on, once it is durable and readable here; or its error."""
+        self._group.run(intent)
+        if not intent.ack.wait(intent.deadline.left()):
+            self._give_up(intent)
+        return intent.ack.result()
+
+    def submit(self, intent: Intent) -> ack.Ack:
+        """As `commit`, without waiting: the acknowledgement can be awaited."""
+        self._group.submit(intent)
+        return intent.ack
+
+    async def commit_async(self, intent: Intent) -> int:
+        """As `commit`, for a caller on an event loop."""
+        self._group.submit(intent)
+        try:
+            async with asyncio.timeout(intent.deadline.left()):
+                return await intent.ack
+        except TimeoutError:
+            self._give_up(intent)
+        return intent.ack.result()
+
+    def close(self) -> None:
+        """Finish what was submitted."""
+        self._group.close()
+
+    def _give_up(self, intent: Intent) -> None:
+        """The caller's deadline came first. What is on its way cannot be called back, so it is unknown."""
+        if self._group.withdraw(intent):
+            ack.settle([(intent.ack, _too_late())])
+        else:
+            ack.settle([(intent.ack, _unknown("the deadline passed while it was being written"))])
+
+    def _commit(self, waiting: list[Intent]) -> None:
+        """Bring a batch into the log, or fail its members one by one; returns when all of them are told."""
+        try:
+            while waiting:
+                waiting = self._commit_some(waiting)
+        except PhalanxError as error:
+            ack.settle((intent.ack, _copy(error)) for intent in waiting)
+        except BaseException as error:
+            log.exception("the commit loop failed")
+            ack.settle((intent.ack, _unknown(f"internal error: {error!r}")) for intent in waiting)
+            raise
+
+    def _commit_some(self, waiting: list[Intent]) -> list[Intent]:
+        """One entry; returns those that have to wait for the next."""
+        with _Draft(self._store, self._encode) as draft:
+            while True:
+                batch, deferred = self._choose(waiting)
+                if not batch.chosen:
+                    return deferred
+                outcome = self._log.append(draft.attempt(batch), _latest(batch.chosen))
+                if isinstance(outcome, Lost):
+                    for intent in batch.chosen:
+                        intent.tried_at = intent.tried_at or batch.position
+                    waiting = batch.chosen + deferred
+                    continue
+                result = outcome.position if isinstance(outcome, Committed) else outcome
+                ack.settle(
+                    (intent.ack, result if isinstance(result, int) else _unknown(result.cause))
+                    for intent in batch.chosen
+                )
+                return deferred
+
+    def _choose(self, waiting: Sequence[Intent]) -> tuple[Batch, list[Intent]]:
+        """Judge each intent on the newest state plus the survivors before it, and tell those that are settled."""
+        settled = self._log.next
+        position, state = settled.position + 1, settled.state
+        chosen: list[Intent] = []
+        deferred: list[Intent] = []
+        told: list[tuple[ack.Ack, int | PhalanxError]] = []
+        held_up: set[object] = set()
+        size = 0
+        for intent in waiting:
+            if (known := self._known(intent)) is not None:
+                told.append((intent.ack, known))
+                continue
+            size += intent.sealed.size
+            if intent.producer in held_up or size > MAX_FRAME // 2 and chosen:
+                verdict, after = None, state
+            else:
+                verdict, after = judge(intent.transaction, state, position)
+                if not isinstance(verdict, Go) and chosen:
+                    # It objects to a neighbour that may never land: only the settled state may refuse it (rule B4).
+                    verdict, after = judge(intent.transaction, settled.state, position)
+                    verdict = None if isinstance(verdict, Go) else verdict
+            if isinstance(verdict, Go):
+                chosen.append(intent)
+                state = after
+            elif verdict is None:
+                deferred.append(intent)
+                if intent.producer is not None:
+                    held_up.add(intent.producer)
+            else:
+                told.append((intent.ack, _answer(verdict)))
+        ack.settle(told)
+        return Batch(position, chosen, state), deferred
+
+    def _known(self, intent: Intent) -> int | PhalanxError | None:
+        """What is known of an intent before it is judged: it landed before, it is too late, or nothing."""
+        landed = self._log.landed(intent.id)
+        if landed is not None:
+            return landed
+        if intent.tried_at is not None and not self._log.remembers(intent.tried_at):
+            return _unknown("the log was pruned past the place where it may stand")
+        return _too_late() if intent.deadline.passed() else None
+
+    def _encode(self, batch: Batch) -> tuple[Entry, bytes]:
+        lake = self._log.lake
+        if lake == NO_LAKE:
+            lake = LakeId(self._clock.token(ID_BYTES))
+        attempt = AttemptId(self._clock.token(ID_BYTES))
+        sealed = [intent.sealed for intent in batch.chosen]
+        now = self._clock.now()
+        data, digest = entry.encode(lake, attempt, now, self._writer, sealed)
+        transactions = tuple(one.transaction for one in sealed)
+        payloads = tuple(memoryview(payload) for one in sealed for payload in one.payloads)
+        return Entry(lake, attempt, digest, now, self._writer, transactions, payloads), data
+
+
+class _Draft:
+    """The bytes of a batch, ready to be put: made anew only when the batch changes (rule B3)."""
+
+    def __init__(self, store: Store, encode: Callable[[Batch], tuple[Entry, bytes]]) -> None:
+        self._store = store
+        self._encode = encode
+        self._chosen: list[Intent] | None = None
+
+    def attempt(self, batch: Batch) -> Attempt[State]:
+        if batch.chosen != self._chosen:
+            self.__exit__()
+            self._entry, self._data = self._encode(batch)
+            self._blob = self._store.prepare([self._data])
+            self._chosen = batch.chosen
+        return Attempt(batch.position, batch.state, self._entry, self._data, self._blob)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._chosen is not None:
+            self._blob.__exit__(None, None, None)
+            self._chosen = None
+
+
+def _latest(intents: Iterable[Intent]) -> Deadline:
+    return max((intent.deadline for intent in intents), key=lambda deadline: deadline.at)
+
+
+def _answer(verdict: Already | Conflict) -> int | PhalanxError:
+    if isinstance(verdict, Already):
+        return verdict.position
+    errors: dict[Kind, type[PhalanxError]] = {
+        Kind.EXISTS: AlreadyExistsError,
+        Kind.MISSING: NotFoundError,
+        Kind.NOT_EMPTY: StateError,
+    }
+    if verdict.kind in errors:
+        return errors[verdict.kind](verdict.message)
+    return ConflictError(f"{verdict.message}: {verdict.kind.value}", position=verdict.position)
+
+
+def _too_late() -> DeadlineError:
+    return DeadlineError("the deadline passed before the change could be written; it is not committed: try again")
+
+
+def _unknown(cause: str) -> CommitUnknownError:
+    return CommitUnknownError(f"cannot say whether the change was committed ({cause}): look at the log before you repeat it")
+
+
+def _copy(error: PhalanxError) -> PhalanxError:
+    """One instance for each caller: an exception that is raised in several threads mixes up their tracebacks."""
+    twin = type(error)(*error.args)
+    twin.__cause__ = error.__cause__
+    return twin

@@ -1,0 +1,183 @@
+"""The judge: may this transaction land on this state? One table, one pure function.
+
+Every action names what it expects to find, so the state decides. `RULES` reads as documentation: for each kind of
+action, what stands in its way, in the order in which it is looked for; an action with no rule that objects goes ahead.
+Which exception a caller sees, and what becomes of the rest of a batch, is left to `commit.py`.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from phalanx.catalog import Name, State, apply, within
+from phalanx.log import action as do
+from phalanx.log.entry import Transaction
+
+
+class Kind(Enum):
+    """What kind of objection it is, by what the caller does next."""
+
+    EXISTS = "choose another name, or use what is there"
+    MISSING = "create it, or correct the name"
+    CHANGED = "look at it again, and run the change again"
+    NOT_EMPTY = "empty it first"
+    BEHIND = "read the source's progress, and go on from there"
+
+
+class Go(msgspec.Struct, frozen=True):
+    """Nothing stands in the way."""
+
+
+class Already(msgspec.Struct, frozen=True):
+    """It has taken effect before, at this position."""
+
+    position: int
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """Why it may not land; `position` is the commit that stands in its way, where that is known."""
+
+    kind: Kind
+    message: str
+    position: int | None = None
+
+
+Verdict = Go | Already | Conflict
+Rule = Callable[[State, Any], Already | Conflict | None]
+
+
+def dotted(name: Name) -> str:
+    """A name as people see it."""
+    return ".".join(name)
+
+
+def _parent_missing(field: str) -> Rule:
+    def rule(state: State, action: Any) -> Conflict | None:  # noqa: ANN401 - any action with that field
+        parent: Name = getattr(action, field)[:-1]
+        if not parent or parent in state.namespaces:
+            return None
+        return Conflict(Kind.MISSING, f"namespace {dotted(parent)!r} does not exist: create it first")
+
+    return rule
+
+
+def _name_taken(field: str) -> Rule:
+    def rule(state: State, action: Any) -> Conflict | None:  # noqa: ANN401 - any action with that field
+        name: Name = getattr(action, field)
+        for what, held in (("table", state.tables.get(name)), ("namespace", state.namespaces.get(name))):
+            if held is not None:
+                text = f"{what} {dotted(name)!r} exists already, since version {held.created}"
+                return Conflict(Kind.EXISTS, text, held.created)
+        return None
+
+    return rule
+
+
+def _namespace_missing(state: State, action: do.AlterNamespace | do.DropNamespace) -> Conflict | None:
+    if action.name in state.namespaces:
+        return None
+    return Conflict(Kind.MISSING, f"namespace {dotted(action.name)!r} does not exist")
+
+
+def _namespace_in_use(state: State, action: do.DropNamespace) -> Conflict | None:
+    namespaces, tables = within(state, action.name)
+    if not namespaces and not tables:
+        return None
+    text = f"namespace {dotted(action.name)!r} is not empty: {dotted((namespaces + tables)[0])} is in it; drop that first"
+    return Conflict(Kind.NOT_EMPTY, text)
+
+
+def _table_missing(state: State, action: do.DropTable | do.RenameTable) -> Conflict | None:
+    if action.name in state.tables:
+        return None
+    return Conflict(Kind.MISSING, f"table {dotted(action.name)!r} does not exist, or does no longer")
+
+
+def _table_replaced(state: State, action: do.DropTable | do.RenameTable) -> Conflict | None:
+    held = state.tables[action.name]
+    if held.id == action.table:
+        return None
+    text = f"table {dotted(action.name)!r} is another one by now: it was dropped, and created anew at {held.created}"
+    return Conflict(Kind.CHANGED, text, held.created)
+
+
+def _tag_taken(state: State, action: do.PutTag) -> Already | Conflict | None:
+    held = state.tags.get(action.name)
+    if held is None or (action.move and held.position != action.position):
+        return None
+    if held.position == action.position:
+        return Already(held.made)
+    text = f"tag {action.name!r} names version {held.position} already: choose another name, or move it"
+    return Conflict(Kind.EXISTS, text, held.made)
+
+
+def _tag_missing(state: State, action: do.Untag) -> Conflict | None:
+    if action.name in state.tags:
+        return None
+    return Conflict(Kind.MISSING, f"tag {action.name!r} does not exist")
+
+
+def _progress_done(state: State, action: do.Progress) -> Already | None:
+    held = state.progress.get(action.source)
+    return Already(held.made) if held is not None and held.number == action.new else None
+
+
+def _progress_behind(state: State, action: do.Progress) -> Conflict | None:
+    held = state.progress.get(action.source)
+    if (held.number if held is not None else None) == action.expected:
+        return None
+    found = f"at {held.number} (version {held.made})" if held is not None else "not known"
+    expected = "to be new" if action.expected is None else f"at {action.expected}"
+    text = f"source {action.source!r} is {found}, and this change expects it {expected}"
+    return Conflict(Kind.BEHIND, text, held.made if held is not None else None)
+
+
+def _founded(state: State, action: do.Found) -> Conflict | None:
+    del action
+    return Conflict(Kind.EXISTS, "the lake exists already", 1) if state.founded else None
+
+
+RULES: Mapping[type, tuple[Rule, ...]] = {
+    do.Found: (_founded,),
+    do.CreateNamespace: (_name_taken("name"), _parent_missing("name")),
+    do.AlterNamespace: (_namespace_missing,),
+    do.DropNamespace: (_namespace_missing, _namespace_in_use),
+    do.CreateTable: (_name_taken("name"), _parent_missing("name")),
+    do.DropTable: (_table_missing, _table_replaced),
+    do.RenameTable: (_table_missing, _table_replaced, _name_taken("to"), _parent_missing("to")),
+    do.PutTag: (_tag_taken,),
+    do.Untag: (_tag_missing,),
+    do.SetProperty: (),
+    do.Progress: (_progress_done, _progress_behind),
+}
+
+
+def judge_action(state: State, action: do.Action) -> Already | Conflict | None:
+    """The first objection to one action, if there is any."""
+    for rule in RULES[type(action)]:
+        objection = rule(state, action)
+        if objection is not None:
+            return objection
+    return None
+
+
+def judge(transaction: Transaction, state: State, position: int) -> tuple[Verdict, State]:
+    """Whether the transaction may land on this state, at `position`, and the state after it.
+
+    A source's number that was reached before settles the whole transaction: the numbered work is what it is for, and
+    what else it carries was done with it (rule B7). Otherwise actions are judged one after the other, each on the
+    state that the earlier ones leave.
+    """
+    actions = transaction.actions
+    for action in actions:
+        if isinstance(action, do.Progress) and (done := _progress_done(state, action)) is not None:
+            return done, state
+    after = state
+    for action in actions:
+        objection = judge_action(after, action)
+        if isinstance(objection, Conflict) or (objection is not None and len(actions) == 1):
+            return objection, state
+        after = apply(after, position, action)
+    return Go(), after
