@@ -6,6 +6,7 @@ the one place where `steady` carries correctness is rule A7 (docs/protocol.md).
 """
 
 import os
+import pwd
 import random
 import time
 from collections.abc import Mapping
@@ -92,5 +93,8 @@ def environment() -> Mapping[str, str]:
 
 def writer_identity() -> str:
     """Who writes, for people who read the log: user, host and process."""
-    user = os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
     return f"{user}@{os.uname().nodename}:{os.getpid()}"

@@ -65,7 +65,7 @@ def join(
         log = Log.begin(store, Catalog(), clock, Deadline.after(clock, timeout))
         lake = Lake(store, log, clock, timeout)
         try:
-            lake.commit([do.Found(found)], note="create the lake")
+            lake.commit([do.Found(found)])
         except AlreadyExistsError:
             lake.refresh()  # another process was quicker: this is its lake
     for key, value in (agree or {}).items():
@@ -156,9 +156,7 @@ class Lake:
         parts = parse_name(name, "namespace")
         return self.commit([do.CreateNamespace(parts, dict(properties or {}))], timeout=timeout)
 
-    def alter_namespace(
-        self, name: str, properties: Mapping[str, str | None], *, timeout: float | None = None
-    ) -> int:
+    def alter_namespace(self, name: str, properties: Mapping[str, str | None], *, timeout: float | None = None) -> int:
         """Set properties of a namespace, or remove those that are None."""
         parts = parse_name(name, "namespace")
         return self.commit([do.AlterNamespace(parts, dict(properties))], timeout=timeout)
@@ -171,9 +169,7 @@ class Lake:
         """Tags, and the versions they name."""
         return self.refresh().tags()
 
-    def tag(
-        self, name: str, *, version: int | None = None, move: bool = False, timeout: float | None = None
-    ) -> int:
+    def tag(self, name: str, *, version: int | None = None, move: bool = False, timeout: float | None = None) -> int:
         """Name a version, the newest by default. With `move`, a tag of that name may point elsewhere until now."""
         snapshot = self.snapshot(version=version)
         action = do.PutTag(parse_word(name, "tag"), snapshot.version, move)
@@ -195,9 +191,7 @@ class Lake:
         """How far a source (a stream, a pipeline, a feed) has come; None if it is not known."""
         return self.refresh().progress(source)
 
-    def record_progress(
-        self, source: str, new: int, *, expected: int | None, timeout: float | None = None
-    ) -> int:
+    def record_progress(self, source: str, new: int, *, expected: int | None, timeout: float | None = None) -> int:
         """Move a source from `expected` to `new`; done before, it answers the same again; from elsewhere, it refuses."""
         return self.commit([do.Progress(source, expected, new)], timeout=timeout)
 

@@ -16,14 +16,14 @@ _MOST_PARTS = 16
 def parse_name(name: str | Sequence[str], what: str = "table") -> tuple[str, ...]:
     """A name as its parts: "crm.turns" and ["crm", "turns"] are the same."""
     parts = tuple(name.split(".")) if isinstance(name, str) else tuple(name)
-    if not 1 <= len(parts) <= _MOST_PARTS or not all(isinstance(p, str) and _PART.fullmatch(p) for p in parts):
+    if not 1 <= len(parts) <= _MOST_PARTS or not all(_PART.fullmatch(part) for part in parts):
         raise InvalidInputError(_refusal(name, what))
     return parts
 
 
 def parse_word(name: str, what: str) -> str:
     """A name of one part, dots allowed, for tags and properties."""
-    if not isinstance(name, str) or not all(_PART.fullmatch(part) for part in name.split(".")):
+    if not all(_PART.fullmatch(part) for part in name.split(".")):
         raise InvalidInputError(_refusal(name, what))
     return name
 

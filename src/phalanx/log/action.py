@@ -39,33 +39,33 @@ class _Action(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     pass
 
 
-class Found(_Action, tag="found"):
+class Found(_Action, frozen=True, tag="found"):
     """The first action of entry 1: this is a lake, with these settings."""
 
     settings: Settings
 
 
-class CreateNamespace(_Action, tag="create_namespace"):
+class CreateNamespace(_Action, frozen=True, tag="create_namespace"):
     """A namespace is new; the one above it must exist."""
 
     name: Name
     properties: dict[Part, Text]
 
 
-class AlterNamespace(_Action, tag="alter_namespace"):
+class AlterNamespace(_Action, frozen=True, tag="alter_namespace"):
     """Properties of a namespace are set, or removed where None."""
 
     name: Name
     properties: dict[Part, Text | None]
 
 
-class DropNamespace(_Action, tag="drop_namespace"):
+class DropNamespace(_Action, frozen=True, tag="drop_namespace"):
     """A namespace goes; it must be empty."""
 
     name: Name
 
 
-class CreateTable(_Action, tag="create_table"):
+class CreateTable(_Action, frozen=True, tag="create_table"):
     """A table is new, under a name that is free, as an incarnation that never was."""
 
     name: Name
@@ -73,14 +73,14 @@ class CreateTable(_Action, tag="create_table"):
     properties: dict[Part, Text]
 
 
-class DropTable(_Action, tag="drop_table"):
+class DropTable(_Action, frozen=True, tag="drop_table"):
     """This very incarnation goes."""
 
     name: Name
     table: Table
 
 
-class RenameTable(_Action, tag="rename_table"):
+class RenameTable(_Action, frozen=True, tag="rename_table"):
     """This very incarnation gets another name, possibly in another namespace."""
 
     name: Name
@@ -88,7 +88,7 @@ class RenameTable(_Action, tag="rename_table"):
     to: Name
 
 
-class PutTag(_Action, tag="tag"):
+class PutTag(_Action, frozen=True, tag="tag"):
     """A tag names a position at or below the one this lands on; only with `move` may it have named another."""
 
     name: Part
@@ -96,20 +96,20 @@ class PutTag(_Action, tag="tag"):
     move: bool
 
 
-class Untag(_Action, tag="untag"):
+class Untag(_Action, frozen=True, tag="untag"):
     """A tag goes."""
 
     name: Part
 
 
-class SetProperty(_Action, tag="property"):
+class SetProperty(_Action, frozen=True, tag="property"):
     """A property of the lake is set, or removed where None; the last one in the log counts."""
 
     key: Part
     value: Text | None
 
 
-class Progress(_Action, tag="progress"):
+class Progress(_Action, frozen=True, tag="progress"):
     """A source has come from `expected` (None: it is new) to `new`: compare-and-set (rule B7)."""
 
     source: Text

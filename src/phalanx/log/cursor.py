@@ -67,15 +67,13 @@ class Cursor(Generic[S]):
 
     def base(self, following: AttemptId) -> Base[S]:
         """All that is known, as the base at the next position, whose entry is `following`."""
-        return Base(
-            self.lake, self.position + 1, following, self.chain, self.time, self.recent.copy(), self.state
-        )
+        return Base(self.lake, self.position + 1, following, self.chain, self.time, self.recent.copy(), self.state)
 
     def _check(self, position: int, entry: Entry) -> None:
         if position != self.position + 1:
             msg = f"entry {position} cannot follow entry {self.position}"
             raise InternalError(msg)
-        if self.lake != NO_LAKE and entry.lake != self.lake:
+        if self.lake not in {NO_LAKE, entry.lake}:
             raise CorruptionError(_foreign(position, entry.lake, self.lake))
         if not self.accepts(entry):
             msg = f"entry {position} is not the one that the fold below it was made for: run `phalanx check`"

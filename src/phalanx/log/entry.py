@@ -112,7 +112,7 @@ def decode(data: bytes, where: str) -> Entry:
     except (msgspec.DecodeError, RecursionError) as error:
         msg = f"{where} is malformed: {error}; run `phalanx check`"
         raise CorruptionError(msg) from error
-    if sum(transaction.payloads for transaction in body.transactions) != len(found.payloads):
+    if sum([transaction.payloads for transaction in body.transactions]) != len(found.payloads):
         msg = f"{where} is malformed: its payloads do not add up; run `phalanx check`"
         raise CorruptionError(msg)
     return Entry(

@@ -69,9 +69,10 @@ class Freshness:
 def read_floor(store: Store, clock: Clock) -> int | None:
     """The floor; None where there is no lake. An empty listing is asked again: it is never "no floor" (rule A2)."""
     for again in range(_TRIES):
-        floors = _floors(store)
-        if floors:
-            return max(floors)
+        listed = store.list(layout.FLOOR)
+        highest = layout.floor_position(listed[-1].name) if listed else None  # names are in the order of positions
+        if highest is not None or (highest := max(_floors(store), default=None)) is not None:
+            return highest
         if store.get(layout.entry(1), limit=MAX_BASE) is None and not store.list(layout.CHECKPOINT):
             return None
         clock.sleep(_PAUSE * (again + 1))

@@ -74,7 +74,7 @@ def decode(magic: bytes, data: bytes, where: str, known_features: int = 0) -> Fr
         raise CorruptionError(msg)
     _, version, lake, identity, digest = _FIXED.unpack_from(data)
     view = memoryview(data)
-    if _checksum(view[:_CHECKSUM_AT], view[_FIXED.size :]) != digest:
+    if _checksum(data[:_CHECKSUM_AT], view[_FIXED.size :]) != digest:
         msg = f"{where} is damaged: its checksum does not match its bytes; run `phalanx check`"
         raise CorruptionError(msg)
     if version != FORMAT:
@@ -85,6 +85,8 @@ def decode(magic: bytes, data: bytes, where: str, known_features: int = 0) -> Fr
         unknown = features & ~known_features
         msg = f"{where} needs features {unknown:#x}, which this Phalanx does not have: upgrade Phalanx"
         raise UnsupportedError(msg)
+    if count == 0 and len(data) == _MIN_FRAME + body_size:
+        return Frame(lake, identity, digest, view[_MIN_FRAME:], ())
     body, payloads = _split(view, body_size, count, where)
     return Frame(lake, identity, digest, body, payloads)
 

@@ -30,6 +30,7 @@ from phalanx.log import entry, replay, slot
 from phalanx.log.action import Settings
 from phalanx.log.base import Fold
 from phalanx.log.checkpoint import Checkpointer
+from phalanx.log.crowd import Crowd
 from phalanx.log.cursor import Cursor, View
 from phalanx.log.entry import Entry
 from phalanx.log.floor import Freshness, Trimmed, put_base, read_floor, sweep
@@ -75,6 +76,7 @@ class Log(Generic[S]):
         self._freshness = Freshness(clock, always_ask=store.probes)
         self._checkpointer = Checkpointer(store, fold)
         self._stopped: UnsupportedError | None = None
+        self._crowd = Crowd(clock)
         if cursor.position:
             self._obey(cursor)
         self._freshness.mark(began)
@@ -129,8 +131,7 @@ class Log(Generic[S]):
             raise self._stopped
         position, name = attempt.position, layout.entry(attempt.position)
         began = self._clock.steady()
-        if layout.opens_bucket(position):
-            self._store.sync([layout.entry(position - 1)])  # rule H1
+        self._make_durable(position - 1)
         outcome = slot.put(self._store, attempt.blob, name, attempt.data, deadline, self._clock)
         if isinstance(outcome, slot.Unsettled):
             return outcome
@@ -145,6 +146,14 @@ class Log(Generic[S]):
                 return slot.Unsettled(str(error))  # it stands in its slot; whether that counts is not known
             self._confirm(position, attempt, began)
         return Committed(position)
+
+    def give_way(self, losses: int) -> None:
+        """After losing: wait a little if the log is crowded, and know its end again before the next try."""
+        wait = self._crowd.patience(losses)
+        if wait:
+            self._clock.sleep(wait)
+            with self._lock:
+                self._catch_up()
 
     def refresh(self) -> View[S]:
         """Read what others have appended."""
@@ -229,6 +238,7 @@ class Log(Generic[S]):
             raise
         if self._cursor.position == position - 1:
             self._cursor.advance(position, winner)
+            self._crowd.saw(winner.writer)
         self._catch_up()
         return Lost()
 
@@ -238,6 +248,7 @@ class Log(Generic[S]):
         try:
             for position, found in replay.entries_after(self._store, self._cursor.position):
                 self._cursor.advance(position, found)
+                self._crowd.saw(found.writer)
         except UnsupportedError as error:
             self._stopped = error
             raise
@@ -261,11 +272,17 @@ class Log(Generic[S]):
 
     def _publish(self) -> None:
         """Show the cursor to readers, once all of it is durable (rule H2)."""
-        position = self._cursor.position
+        self._make_durable(self._cursor.position)
+        self._view = self._cursor.view()
+
+    def _make_durable(self, position: int) -> None:
+        """Nothing is shown or built on before it would survive a power loss, whoever wrote it (rules H1, H2).
+
+        Without it a later entry could outlive an earlier one: a gap, or history that was judged on something else.
+        """
         if position > self._durable:
             self._store.sync([layout.entry(position)])
-            self._durable = position
-        self._view = self._cursor.view()
+            self._durable = max(self._durable, position)
 
     def _obey(self, cursor: Cursor[S]) -> None:
         settings = self._fold.settings(cursor.state)

@@ -40,7 +40,7 @@ class Recent:
     def copy(self) -> "Recent":
         """The same memory, on its own."""
         twin = Recent(self._size, self.since)
-        twin._landed = dict(self._landed)  # noqa: SLF001 - its own twin
+        twin._landed = dict(self._landed)
         return twin
 
     def dump(self) -> tuple[int, int, list[tuple[int, int]], bytes]:
@@ -58,7 +58,7 @@ class Recent:
         """The inverse of `dump`."""
         found = cls(size, since)
         split = iter([TransactionId(ids[at : at + ID_BYTES]) for at in range(0, len(ids), ID_BYTES)])
-        found._landed = {identity: position for position, count in runs for identity in islice(split, count)}  # noqa: SLF001
+        found._landed = {identity: position for position, count in runs for identity in islice(split, count)}
         return found
 
     def __iter__(self) -> Iterator[TransactionId]:

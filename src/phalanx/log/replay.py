@@ -154,7 +154,9 @@ def _kept(store: Store, fold: Fold[S], upto: int, floor: int) -> Cursor[S]:
 
 def _expired(what: str, floor: int) -> SnapshotExpiredError:
     oldest = max(1, floor - 1)
-    return SnapshotExpiredError(f"{what} is no longer kept: the oldest version that is kept is {oldest}; choose a newer one")
+    return SnapshotExpiredError(
+        f"{what} is no longer kept: the oldest version that is kept is {oldest}; choose a newer one"
+    )
 
 
 def _require_floor(store: Store, clock: Clock) -> int:

@@ -26,15 +26,15 @@ def open_store(uri: str | Path, storage_options: Mapping[str, str] | None = None
     scheme = urlsplit(text).scheme if "://" in text else ""
     if scheme in _REMOTE:
         return RemoteStore(text, dict(storage_options or {}), timeout=timeout)
+    if scheme not in {"", "file", "memory"}:
+        known = ", ".join(f"{name}://" for name in sorted(_REMOTE | {"file", "memory"}))
+        msg = f"do not know the scheme {scheme}:// of {_without_secrets(text)}: use a path, or one of {known}"
+        raise InvalidInputError(msg)
     if storage_options:
         msg = f"storage_options are for object stores; {text} is not one: leave them out"
         raise InvalidInputError(msg)
     if scheme == "memory":
         return shared_memory_store(text)
-    if scheme not in {"", "file"}:
-        known = ", ".join(f"{name}://" for name in sorted(_REMOTE | {"file", "memory"}))
-        msg = f"do not know the scheme {scheme}:// of {_without_secrets(text)}: use a path, or one of {known}"
-        raise InvalidInputError(msg)
     path = Path(text.removeprefix("file://")).expanduser().absolute()
     require_link_and_sync(path)
     return LocalStore(path)

@@ -31,9 +31,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 def require_link_and_sync(folder: Path) -> None:
     """Refuse a folder on a file system that cannot carry a lake; `folder` or a folder above it must exist."""
-    found = folder
-    while not found.exists():
-        found = found.parent
+    found = _nearest(folder)
     if not found.is_dir():
         msg = f"{found} is a file, not a folder: choose another place for the lake"
         raise UnsupportedError(msg)
@@ -60,6 +58,15 @@ def file_system_of(folder: Path, mounts: str) -> str:
     return kind
 
 
+def _nearest(folder: Path) -> Path:
+    """The folder itself, or the nearest thing above it that exists."""
+    try:
+        return next(path for path in (folder, *folder.parents) if path.exists())
+    except OSError as error:
+        msg = f"cannot look at {folder}: {error.strerror}; check the path and the permissions of the folders above it"
+        raise UnavailableError(msg) from error
+
+
 def _try_link(folder: Path, kind: str) -> None:
     first, second = (folder / f".phalanx-trial-{os.getpid()}-{i}" for i in (1, 2))
     try:
@@ -69,7 +76,9 @@ def _try_link(folder: Path, kind: str) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        msg = f"cannot use {folder}: {error.strerror}; choose a folder you may write to on a file system with hard links"
+        msg = (
+            f"cannot use {folder}: {error.strerror}; choose a folder you may write to on a file system with hard links"
+        )
         raise UnavailableError(msg) from error
     finally:
         first.unlink(missing_ok=True)

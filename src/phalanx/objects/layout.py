@@ -39,11 +39,6 @@ def bucket(position: int) -> str:
     return f"{LOG}/{position // BUCKET:0{_BUCKET_DIGITS}d}"
 
 
-def opens_bucket(position: int) -> bool:
-    """Whether `position` is the first of its folder (rule H1)."""
-    return position % BUCKET == 0
-
-
 def entry_position(name: str) -> int | None:
     """The position of an entry's name; None for any other name, a wrong bucket included."""
     match = _ENTRY.fullmatch(name)

@@ -13,18 +13,20 @@ power loss, together with everything in the same folder and every folder above i
 
 import contextlib
 import errno
-import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from phalanx.clock import SYSTEM
 from phalanx.errors import CorruptionError, StateError, UnavailableError
 from phalanx.objects.store import Created, Exists, Listed, Put, Unknown
 
 TEMPORARY = "tmp"
 _PROCESS_FILES = "/proc/self/fd"
+_ONE_READ = 1 << 16
+"""Most objects are smaller: one read gets them whole, with no need to ask for their size."""
 
 
 class LocalStore:
@@ -34,12 +36,10 @@ class LocalStore:
 
     def __init__(self, root: Path) -> None:
         self.uri = str(root)
-        self._root = root
         self._syncs = True
         self._broken: str | None = None
         self._durable_folders: set[str] = set()
-        self._nameless = Path(_PROCESS_FILES).is_dir()
-        self._serial = itertools.count()
+        self._nameless = os.path.isdir(_PROCESS_FILES)
 
     def prepare(self, parts: Sequence[bytes]) -> "_LocalBlob":
         """Write and sync the bytes; a failure here has no effect anybody can see."""
@@ -100,11 +100,14 @@ class LocalStore:
         except OSError as error:
             raise self._refusal("read", path, error) from error
         try:
-            size = os.fstat(fd).st_size
-            if size > limit:
-                msg = f"{path} has {size} bytes, more than the {limit} it may have: run `phalanx check`"
-                raise CorruptionError(msg)
-            return _read_all(fd, size)
+            data = os.read(fd, min(_ONE_READ, limit + 1))
+            if len(data) > limit or len(data) == _ONE_READ:
+                size = os.fstat(fd).st_size
+                if size > limit:
+                    msg = f"{path} has {size} bytes, more than the {limit} it may have: run `phalanx check`"
+                    raise CorruptionError(msg)
+                data += _read_rest(fd)
+            return data
         except OSError as error:
             raise self._refusal("read", path, error) from error
         finally:
@@ -172,7 +175,7 @@ class LocalStore:
                     raise
                 self._nameless = False
         self._make_folder(TEMPORARY)
-        path = f"{self.uri}/{TEMPORARY}/{os.getpid()}-{next(self._serial)}"
+        path = f"{self.uri}/{TEMPORARY}/{SYSTEM.token(16).hex()}"
         return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o644), path
 
     def _make_folder(self, folder: str) -> None:
@@ -180,13 +183,14 @@ class LocalStore:
         if folder in self._durable_folders:
             return
         missing = []
-        path = self._root / folder
-        while not path.is_dir():
+        path = f"{self.uri}/{folder}".rstrip("/")
+        while not os.path.isdir(path):
             missing.append(path)
-            path = path.parent
+            path = os.path.dirname(path)
         for path in reversed(missing):
-            path.mkdir(exist_ok=True)
-            self._sync_path(str(path.parent))
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path)
+            self._sync_path(os.path.dirname(path))
         self._settle_folder(folder)
 
     def _settle_folder(self, folder: str) -> None:
@@ -196,7 +200,7 @@ class LocalStore:
         if folder:
             self._settle_folder(folder.rpartition("/")[0])
         with contextlib.suppress(PermissionError):  # the folder above the lake may be somebody else's
-            self._sync_path(str((self._root / folder).parent))
+            self._sync_path(os.path.dirname(f"{self.uri}/{folder}".rstrip("/")))
         self._durable_folders.add(folder)
 
     def _sync_folder(self, folder: str) -> None:
@@ -214,7 +218,7 @@ class LocalStore:
     def _walk(self, prefix: str, after: str, before: str) -> Iterator[Listed]:
         try:
             with os.scandir(f"{self.uri}/{prefix}") as found:
-                items = sorted(found, key=lambda item: item.name)
+                items = sorted(found, key=_order)
         except FileNotFoundError:
             return
         for item in items:
@@ -235,7 +239,8 @@ class LocalStore:
             errno.EDQUOT: "free some space or raise the quota, then try again",
             errno.EROFS: "the file system is read-only; mount it writable",
             errno.EACCES: "check the permissions of the folder",
-            errno.EPERM: "check the permissions of the folder",
+            errno.EPERM: "check the permissions of the folder, and that its file system has hard links",
+            errno.ENOTDIR: "a file is where a folder should be; move it away",
             errno.EMFILE: "raise the limit of open files (ulimit -n)",
         }
         hint = hints.get(error.errno or 0, "check the disk, then try again")
@@ -258,6 +263,11 @@ class _LocalBlob:
         _discard(self._fd, self._path)
 
 
+def _order(item: "os.DirEntry[str]") -> str:
+    """Whole names are compared, so a folder comes after whatever is less than its name and a slash."""
+    return f"{item.name}/" if item.is_dir(follow_symlinks=False) else item.name
+
+
 def _discard(fd: int, path: str | None) -> None:
     os.close(fd)
     if path is not None:
@@ -271,11 +281,8 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _read_all(fd: int, size: int) -> bytes:
-    data = os.read(fd, size + 1)
-    if len(data) == size:
-        return data
-    parts = [data]
+def _read_rest(fd: int) -> bytes:
+    parts = []
     while part := os.read(fd, 1 << 20):
         parts.append(part)
     return b"".join(parts)

@@ -1,36 +1,57 @@
 """A store in S3, Google Cloud Storage, Azure or anything that speaks their protocols, through obstore.
 
-Puts are never retried inside the client: a repeated create that meets its own first effect answers "exists", and what
-that means is for the log to find out by reading the slot. Reads are retried for a few seconds. The client's default
-settings can block for minutes, so both are set here. Secrets never leave this module: errors are redacted.
+- A put is one conditional request, never repeated inside the client: a repeated create that meets its own first effect
+  answers "exists". A 409 or 412 is `Exists` even if nobody is there: the log finds out by reading the slot.
+- Reads and deletes are repeated for a few seconds. The client's default settings can block for minutes, so that the
+  limits of both are set here.
+- Secrets never leave this module: of an error only its first line and the server's code and message are passed on,
+  without queries and without the values of secret options.
+- The client's threads do not survive a fork, after which every call would hang: it is refused instead.
 """
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import obstore
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
     InvalidPathError,
+    NotSupportedError,
     PermissionDeniedError,
     UnauthenticatedError,
-    UnknownConfigurationKeyError,
 )
 from obstore.store import ObjectStore, from_url
 
 from phalanx.clock import SYSTEM
-from phalanx.errors import CorruptionError, InvalidInputError, UnavailableError
+from phalanx.errors import CorruptionError, InvalidInputError, StateError, UnavailableError, UnsupportedError
 from phalanx.objects.store import Created, Exists, Listed, Put, Unknown
 
-_CERTAIN_REFUSALS = (PermissionDeniedError, UnauthenticatedError, InvalidPathError)
+TEMPORARY = "tmp"
+
+_CERTAIN_REFUSALS = (PermissionDeniedError, UnauthenticatedError, InvalidPathError, FileNotFoundError)
+"""Answers to a put that certainly had no effect; not found is the bucket."""
+
+_READ_RETRIES = 3
 _PARALLEL = 16
+
+_CLIENT_OPTION = re.compile(
+    r"(?:aws_|azure_|google_)?(allow_http|allow_invalid_certificates|connect_timeout|default_content_type|http1_only"
+    r"|http2_\w+|pool_idle_timeout|pool_max_idle_per_host|proxy_\w+|randomize_addresses|read_timeout|root_certificate"
+    r"|timeout|user_agent)"
+)
+"""Storage options that obstore takes in another argument; among the others they make it panic."""
+
 _SECRET_KEY = re.compile(r"key|secret|token|password|sas|credential|signature", re.IGNORECASE)
+_NO_BUCKET = re.compile(r"<Code>\s*(?:NoSuchBucket|ContainerNotFound)|The specified container does not exist")
+_ANSWER = re.compile(r"<(?:Code|Message)>\s*([^<\n]*)")
+_REASON = re.compile(r'(?:message|error): "([^"]*)"|kind: (Timeout)')
 
 
 class RemoteStore:
@@ -40,13 +61,11 @@ class RemoteStore:
 
     def __init__(self, uri: str, options: Mapping[str, str], *, timeout: float) -> None:
         parts = urlsplit(uri)
-        if not parts.netloc:
-            msg = f"{parts.scheme}:// needs a bucket: {parts.scheme}://bucket/prefix"
-            raise InvalidInputError(msg)
-        self.uri = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-        self._secrets = [value for key, value in options.items() if _SECRET_KEY.search(key) and value]
+        _require_plain(parts)
+        self.uri = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._secrets = [str(value) for key, value in options.items() if _SECRET_KEY.search(key) and value]
         self._writes = self._connect(uri, options, timeout, retries=0)
-        self._reads = self._connect(uri, options, timeout, retries=3)
+        self._reads = self._connect(uri, options, timeout, retries=_READ_RETRIES)
         self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="phalanx-get")
 
     def prepare(self, parts: Sequence[bytes]) -> "_RemoteBlob":
@@ -55,37 +74,45 @@ class RemoteStore:
 
     def create(self, name: str, data: bytes) -> Put:
         """One conditional request."""
+        _CLIENT.enter()
         try:
             obstore.put(self._writes, name, data, mode="create", use_multipart=False)
         except AlreadyExistsError:
             return Exists()
         except _CERTAIN_REFUSALS as error:
             raise self._refusal("create", name, error) from None
+        except (NotSupportedError, NotImplementedError) as error:
+            msg = f"{self.uri} cannot create an object only if it is absent, which a lake needs: {self._redact(error)}"
+            raise UnsupportedError(msg) from None
         except Exception as error:  # noqa: BLE001 - whatever it is, the effect is unknown
             return Unknown(self._redact(error))
         return Created()
 
     def get(self, name: str, *, limit: int) -> bytes | None:
         """See `Store`."""
+        _CLIENT.enter()
         try:
             found = obstore.get(self._reads, name)
             if found.meta["size"] > limit:
                 msg = f"{self.uri}/{name} has {found.meta['size']} bytes, more than {limit}: run `phalanx check`"
                 raise CorruptionError(msg)
             return found.bytes().to_bytes()
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            self._require_bucket("read", name, error)
             return None
         except (BaseError, OSError, ValueError) as error:
             raise self._refusal("read", name, error) from None
 
     def get_many(self, names: Sequence[str], *, limit: int) -> list[bytes | None]:
         """See `Store`."""
+        _CLIENT.enter()
         if len(names) <= 1:
             return [self.get(name, limit=limit) for name in names]
         return list(self._pool.map(lambda name: self.get(name, limit=limit), names))
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Listed]:
         """See `Store`."""
+        _CLIENT.enter()
         found = []
         try:
             for page in obstore.list(self._reads, prefix, offset=after or None):
@@ -99,12 +126,15 @@ class RemoteStore:
 
     def delete(self, names: Iterable[str]) -> None:
         """See `Store`."""
+        _CLIENT.enter()
         gone = list(names)
         try:
             if gone:
                 obstore.delete(self._reads, gone)
-        except FileNotFoundError:
-            pass
+        except FileNotFoundError as error:
+            self._require_bucket("delete", gone[0], error)
+            if len(gone) > 1:  # some protocols stop at the first that is absent
+                list(self._pool.map(lambda name: self.delete([name]), gone))
         except (BaseError, OSError, ValueError) as error:
             raise self._refusal("delete", gone[0], error) from None
 
@@ -118,31 +148,44 @@ class RemoteStore:
         """Nothing to relax."""
 
     def now(self) -> float:
-        """The time stamp of an object made now."""
-        name = f"tmp/{SYSTEM.token(16).hex()}"
+        """The time stamp that a listing shows for an object made now."""
+        _CLIENT.enter()
+        name = f"{TEMPORARY}/{SYSTEM.token(16).hex()}"
         try:
             obstore.put(self._reads, name, b"", use_multipart=False)
-            stamp = obstore.head(self._reads, name)["last_modified"].timestamp()
-            obstore.delete(self._reads, name)
+            stamps = [found.modified for found in self.list(TEMPORARY, after=name[:-1]) if found.name == name]
+            obstore.delete(self._reads, [name])
         except (BaseError, OSError, ValueError) as error:
             raise self._refusal("write to", name, error) from None
-        return stamp
+        if not stamps:
+            msg = f"{self.uri} does not list an object that was just created: try again"
+            raise UnavailableError(msg)
+        return stamps[0]
 
     def _connect(self, uri: str, options: Mapping[str, str], timeout: float, *, retries: int) -> ObjectStore:
-        client: dict[str, Any] = {"timeout": timedelta(seconds=timeout), "connect_timeout": timedelta(seconds=timeout)}
-        given = dict(options)
-        if given.pop("allow_http", "false").lower() == "true":
-            client["allow_http"] = True
+        config: Any = {}
+        client: Any = {}
+        for key, value in options.items():
+            of_client = _CLIENT_OPTION.fullmatch(key.lower())
+            if of_client is None:
+                config[key] = value
+            else:
+                client[of_client[1]] = value
+        limit = timedelta(seconds=timeout)
+        client |= {"timeout": limit, "connect_timeout": limit}
         backoff = {"base": 2, "init_backoff": timedelta(milliseconds=50), "max_backoff": timedelta(seconds=1)}
-        retry: Any = {"max_retries": retries, "retry_timeout": timedelta(seconds=timeout), "backoff": backoff}
+        retry: Any = {"max_retries": retries, "retry_timeout": limit, "backoff": backoff}
         try:
-            return from_url(uri, config=given or None, client_options=client, retry_config=retry)  # type: ignore[arg-type]
-        except UnknownConfigurationKeyError as error:
-            msg = f"unknown storage option for {self.uri}: {self._redact(error)}"
-            raise InvalidInputError(msg) from None
-        except (BaseError, ValueError, TypeError) as error:
+            store: ObjectStore = from_url(uri, config=config, client_options=client, retry_config=retry)
+        except (BaseError, OSError, ValueError, TypeError) as error:
             msg = f"cannot use {self.uri} with these storage options: {self._redact(error)}"
             raise InvalidInputError(msg) from None
+        return store
+
+    def _require_bucket(self, verb: str, name: str, error: FileNotFoundError) -> None:
+        """An object is absent only if its bucket is there."""
+        if _NO_BUCKET.search(str(error)):
+            raise self._refusal(verb, name, error) from None
 
     def _refusal(self, verb: str, name: str, error: Exception) -> UnavailableError:
         return UnavailableError(
@@ -150,11 +193,45 @@ class RemoteStore:
         )
 
     def _redact(self, error: Exception) -> str:
-        """One line without the client's debug dump, the values of secret options or the query of a signed address."""
-        text = str(error).split("\n\nDebug source")[0]
+        """One line, without anything secret; see the module's head."""
+        text, _, details = str(error).partition("\n\nDebug source")
+        text, opening, body = text.partition("<")
+        text += ": ".join(_ANSWER.findall(opening + body))
+        reason = _REASON.search(details) if text.endswith("error sending request") else None
+        if reason is not None:
+            text += f" ({reason[1] or 'timed out'})"
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return " ".join(re.sub(r"\?\S+", "?***", text).split())
+
+
+def _require_plain(parts: SplitResult) -> None:
+    """Refuse what obstore would ignore in silence: credentials and queries in the address."""
+    if not parts.hostname:
+        msg = f"{parts.scheme}:// needs a bucket: {parts.scheme}://bucket/prefix"
+        raise InvalidInputError(msg)
+    container = parts.username if parts.scheme in {"abfs", "abfss"} and parts.password is None else None
+    if parts.query or parts.fragment or (parts.username or parts.password) != container:
+        msg = f"{parts.scheme}://{parts.hostname}{parts.path} came with a key, a token or a query: use storage_options"
+        raise InvalidInputError(msg)
+
+
+class _Client:
+    """Which process the client's threads live in: the first that used it, and none that is forked off later."""
+
+    def __init__(self) -> None:
+        self._home: int | None = None
+
+    def enter(self) -> None:
+        here = os.getpid()
+        if self._home is None:
+            self._home = here
+        if self._home != here:
+            msg = "this process was forked from one that used object storage already: start processes by spawn"
+            raise StateError(msg)
+
+
+_CLIENT = _Client()
 
 
 class _RemoteBlob:

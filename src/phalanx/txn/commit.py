@@ -108,6 +108,7 @@ class Committer:
 
     def _commit_some(self, waiting: list[Intent]) -> list[Intent]:
         """One entry; returns those that have to wait for the next."""
+        losses = 0
         with _Draft(self._store, self._encode) as draft:
             while True:
                 batch, deferred = self._choose(waiting)
@@ -118,6 +119,8 @@ class Committer:
                     for intent in batch.chosen:
                         intent.tried_at = intent.tried_at or batch.position
                     waiting = batch.chosen + deferred
+                    losses += 1
+                    self._log.give_way(losses)
                     continue
                 result = outcome.position if isinstance(outcome, Committed) else outcome
                 ack.settle(
@@ -140,7 +143,7 @@ class Committer:
                 told.append((intent.ack, known))
                 continue
             size += intent.sealed.size
-            if intent.producer in held_up or size > MAX_FRAME // 2 and chosen:
+            if intent.producer in held_up or (size > MAX_FRAME // 2 and chosen):
                 verdict, after = None, state
             else:
                 verdict, after = judge(intent.transaction, state, position)
@@ -229,7 +232,9 @@ def _too_late() -> DeadlineError:
 
 
 def _unknown(cause: str) -> CommitUnknownError:
-    return CommitUnknownError(f"cannot say whether the change was committed ({cause}): look at the log before you repeat it")
+    return CommitUnknownError(
+        f"cannot say whether the change was committed ({cause}): look at the log before you repeat it"
+    )
 
 
 def _copy(error: PhalanxError) -> PhalanxError:

@@ -85,7 +85,9 @@ def _namespace_in_use(state: State, action: do.DropNamespace) -> Conflict | None
     namespaces, tables = within(state, action.name)
     if not namespaces and not tables:
         return None
-    text = f"namespace {dotted(action.name)!r} is not empty: {dotted((namespaces + tables)[0])} is in it; drop that first"
+    text = (
+        f"namespace {dotted(action.name)!r} is not empty: {dotted((namespaces + tables)[0])} is in it; drop that first"
+    )
     return Conflict(Kind.NOT_EMPTY, text)
 
 

@@ -1,0 +1,1 @@
+"""The command line: `phalanx <verb> LAKE`. One file for each group of verbs."""

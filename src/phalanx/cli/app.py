@@ -1,0 +1,42 @@
+"""The command `phalanx`: its verbs, and the one place where an error becomes a line and an exit code."""
+
+import os
+import sys
+
+import typer
+
+from phalanx.cli import catalog, log
+from phalanx.cli.output import exit_code
+from phalanx.errors import PhalanxError
+
+app = typer.Typer(
+    name="phalanx",
+    help="A transactional lake of many Lance tables, with one log and no server.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("init")(catalog.init)
+app.command("show")(catalog.overview)
+app.command("tables")(catalog.tables)
+app.command("tag")(catalog.tag)
+app.command("log")(log.log)
+
+
+def main() -> None:
+    """Run the command line; errors of ours end in one line, Ctrl-C and a closed pipe in none."""
+    try:
+        app()
+    except PhalanxError as error:
+        typer.secho(f"phalanx: {error}", err=True, fg="red" if sys.stderr.isatty() else None)
+        sys.exit(exit_code(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+if __name__ == "__main__":
+    main()
