@@ -5,14 +5,16 @@ broken in it. Steps of all actors are mixed in every order, so a stall of any le
 actors simply go first. Breadth-first order makes the trace of a violation one of the shortest there are.
 
 What is left out: liveness. The models show that nothing wrong happens, not that something good ever does; that a model
-is not empty is shown by asking for a state that must be reachable (`goals`).
+is not empty is shown by looking for states that must be reachable (`goals`).
 """
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 S = TypeVar("S", bound=Hashable)
+R = TypeVar("R")
 
 
 class Violation(NamedTuple):
@@ -23,7 +25,6 @@ class Violation(NamedTuple):
     states: int
 
     def __str__(self) -> str:
-        """The violation as a numbered story."""
         lines = [f"  {number:2}. {label}" for number, label in enumerate(self.trace, start=1)]
         return "\n".join([*lines, f"   => {self.what}"])
 
@@ -43,7 +44,7 @@ class Model(NamedTuple):
     planted: Mapping[str, Check]
     """The rules with one mistake: a violation must be found."""
     goals: Mapping[str, Check]
-    """States that the rules must be able to reach, reported as a "violation": the model is not empty."""
+    """States that the rules must be able to reach, reported as a violation: the model is not empty."""
 
 
 def explore(
@@ -64,6 +65,31 @@ def explore(
                 came_from[following] = (state, label)
                 waiting.append(following)
     return len(came_from)
+
+
+def model(
+    name: str,
+    actors: tuple[Callable[[R], S], Callable[[R, S], Iterable[tuple[str, S]]], Callable[[S], str | None]],
+    holds: Mapping[str, R],
+    planted: Mapping[str, R],
+    goals: Mapping[str, Callable[[S], bool]],
+) -> Model:
+    """Put a model together: `actors` is (initial, steps, broken); goals are looked for under the first of `holds`."""
+    initial, steps, broken = actors
+
+    def check(rules: R) -> Verdict:
+        return explore(initial(rules), partial(steps, rules), broken)
+
+    def reach(goal: Callable[[S], bool]) -> Verdict:
+        rules = next(iter(holds.values()))
+        return explore(initial(rules), partial(steps, rules), lambda state: "reached" if goal(state) else None)
+
+    return Model(
+        name,
+        {variant: partial(check, rules) for variant, rules in holds.items()},
+        {variant: partial(check, rules) for variant, rules in planted.items()},
+        {what: partial(reach, goal) for what, goal in goals.items()},
+    )
 
 
 def _trace(state: S, came_from: Mapping[S, tuple[S, str] | None]) -> tuple[str, ...]:

@@ -11,25 +11,22 @@ In plain words:
   committed; known to be absent = not committed; too old to know = unknown.
 - B2 An unsettled put is put again, same bytes, same position; at the deadline the outcome is unknown.
 
-The actors: one writer with the transaction `a`; other writers, each of which begins one put at what was the next free
-position and goes silent, so that it lands at any later time or never; trimmers; one reader with a cached fold.
-`truth` is a ghost: what each position held when it was first created. No actor sees it, except as the contents of
-`floor/<F>`, which is the fold of everything below F.
+The actors: a writer with the transaction `a`; others, each of which begins one put at what was the next free position
+and goes silent, so that it lands at any later time or never; trimmers; a reader with a cached fold. The ghost `truth`
+(slots.py) is seen by nobody, except as the contents of `floor/<F>`: the fold of everything below F.
 
-Left out: torn or unreadable objects (A3), kept objects (A6), time (A7, see grace.py), buckets (A8), and several
-transactions in one entry (group_commit.py). A floor read is one step.
+Left out: torn objects (A3), kept objects (A6), time (A7, see grace.py), buckets (A8), group commit (group_commit.py).
+A floor read is one step.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import NamedTuple
 
-from specs.explore import Model, Verdict, explore
+from specs.explore import model
+from specs.slots import FREE, Slots, changed, created_again, end, land, show
 
-FREE = ""
 OURS = "a"
-AGAIN = "A"
-"""The same change under a new transaction id."""
+AGAIN = "A"  # the same change under a new transaction id
 
 
 class Rules(NamedTuple):
@@ -83,8 +80,8 @@ class Trimmer(NamedTuple):
 class State(NamedTuple):
     """Storage (slots, floor, puts under way), the ghost, the actors."""
 
-    slots: tuple[str, ...]
-    truth: tuple[str, ...]
+    slots: Slots
+    truth: Slots
     floor: int
     under_way: frozenset[tuple[int, str]]
     begun: int
@@ -106,19 +103,19 @@ def broken(state: State) -> str | None:
     """What must never be seen."""
     truth, writer, reader = state.truth, state.writer, state.reader
     if truth.count(OURS) + truth.count(AGAIN) > 1:
-        return f"the change is in the log twice: {_show(truth)}"
-    if FREE in truth[: _last(truth)]:
-        return f"a gap in the log: {_show(truth)}"
+        return f"the change is in the log twice: {show(truth)}"
+    if FREE in truth[: end(truth)]:
+        return f"a gap in the log: {show(truth)}"
     for position, entry in enumerate(truth, start=1):
         if entry != FREE and position >= state.floor and state.slots[position - 1] != entry:
             return f"entry {position} is lost: deleted, and the floor is {state.floor}"
     if writer.phase == "acked" and truth[writer.at - 1] != writer.name:
-        return f"acknowledged at {writer.at}, but the log is {_show(truth)}"
+        return f"acknowledged at {writer.at}, but the log is {show(truth)}"
     if writer.phase == "failed" and OURS in truth:
-        return f"reported as not committed, but the log is {_show(truth)}"
+        return f"reported as not committed, but the log is {show(truth)}"
     for who, known in (("writer", writer.known), ("reader", reader.known)):
         if known != truth[: len(known)]:
-            return f"the {who} folded {_show(known)}, but the log is {_show(truth)}"
+            return f"the {who} folded {show(known)}, but the log is {show(truth)}"
     if reader.phase == "idle" and len(reader.known) < reader.owed:
         return f"the reader ends at {len(reader.known)} and misses {reader.owed}, acknowledged before it began"
     return None
@@ -126,111 +123,100 @@ def broken(state: State) -> str | None:
 
 def steps(rules: Rules, state: State) -> Iterator[Step]:
     """Every step of every actor."""
-    yield from _others(rules, state)
+    position = end(state.truth) + 1
+    if state.begun < rules.others:
+        name = "bcd"[state.begun]
+        begun = state._replace(under_way=state.under_way | {(position, name)}, begun=state.begun + 1)
+        yield f"another writer begins a put of {name} at {position}", begun
     for position, name in sorted(state.under_way):
         landed, outcome = _land(state, position, name)
-        yield f"the put of {name} at {position} arrives: {outcome}", landed._replace(
-            under_way=state.under_way - {(position, name)}
-        )
-    yield from _writer(rules, state)
+        rest = state.under_way - {(position, name)}
+        yield f"the put of {name} at {position} arrives: {outcome}", landed._replace(under_way=rest)
+    for label, writer in _writer(rules, state):
+        yield label, state._replace(writer=writer)
+    if state.writer.phase == "sent":
+        yield from _writer_waits(state)
     for index in range(rules.trimmers):
         yield from _trimmer(rules, state, index)
     if rules.reader:
-        yield from _reader(rules, state)
+        for label, reader in _reader(rules, state):
+            yield label, state._replace(reader=reader)
 
 
-def _others(rules: Rules, state: State) -> Iterator[Step]:
-    position = _last(state.truth) + 1
-    if state.begun < rules.others and position <= len(state.slots):
-        name = "bcd"[state.begun]
-        under_way = state.under_way | {(position, name)}
-        yield f"another writer begins a put of {name} at {position}", state._replace(
-            under_way=under_way, begun=state.begun + 1
-        )
+def _writer_waits(state: State) -> Iterator[Step]:
+    me = state.writer
+    landed, outcome = _land(state, me.at, me.name)
+    yield f"W's put at {me.at} arrives: {outcome}", landed._replace(writer=me._replace(phase=outcome))
+    stray = state._replace(under_way=state.under_way | {(me.at, me.name)})
+    yield f"W stops waiting for its put at {me.at}", stray._replace(writer=me._replace(phase="slot"))
 
 
-def _writer(rules: Rules, state: State) -> Iterator[Step]:
+def _writer(rules: Rules, state: State) -> Iterator[tuple[str, Writer]]:
     me = state.writer
     match me.phase:
         case "ready":
             at = len(me.known) + (2 if rules.puts_past_the_end else 1)
-            if at <= len(state.slots):
-                yield f"W begins a put at {at}", state._replace(writer=me._replace(phase="sent", at=at))
-        case "sent":
-            landed, outcome = _land(state, me.at, me.name)
-            yield f"W's put at {me.at} arrives: {outcome}", landed._replace(writer=me._replace(phase=outcome))
-            yield f"W stops waiting for its put at {me.at}", state._replace(
-                writer=me._replace(phase="slot"), under_way=state.under_way | {(me.at, me.name)}
-            )
+            yield f"W begins a put at {at}", me._replace(phase="sent", at=at)
         case "created":
-            after = "acked" if rules.created_needs_no_floor else "check"
-            yield "W is told: created", state._replace(writer=me._replace(phase=after))
-            yield "the answer to W is lost", state._replace(writer=me._replace(phase="slot"))
+            yield "W is told: created", me._replace(phase="acked" if rules.created_needs_no_floor else "check")
+            yield "the answer to W is lost", me._replace(phase="slot")
         case "exists":
-            yield "W is told: exists", state._replace(writer=me._replace(phase="slot"))
+            yield "W is told: exists", me._replace(phase="slot")
         case "slot":
             yield from _writer_reads_slot(rules, state)
         case "follow":
-            yield from _writer_follows(state)
+            position, found = _probe(state, me.known + me.ahead)
+            if found == FREE:
+                yield f"W probes {position}: absent", me._replace(phase="validate")
+            else:
+                yield f"W probes {position}: {found}", me._replace(ahead=(*me.ahead, found))
         case "check" | "validate":
             for floor in _floor_reads(rules, state):
-                yield _writer_reads_floor(rules, state, floor)
+                outcome, after = _writer_reads_floor(rules, state, floor)
+                yield f"W reads the floor: {floor}, {outcome}", after
 
 
-def _writer_reads_slot(rules: Rules, state: State) -> Iterator[Step]:
+def _writer_reads_slot(rules: Rules, state: State) -> Iterator[tuple[str, Writer]]:
     me, found = state.writer, state.slots[state.writer.at - 1]
+    label = f"W reads slot {me.at}: {found or 'absent'}"
     if found == me.name:
-        yield f"W reads slot {me.at}: its own", state._replace(writer=me._replace(phase="check"))
+        yield label, me._replace(phase="check")
     elif found == FREE:
-        yield f"W reads slot {me.at}: absent, puts the same again", state._replace(writer=me._replace(phase="sent"))
+        yield f"{label}, puts the same again", me._replace(phase="sent")
         phase = "failed" if rules.deadline_is_failed else "unknown"
-        yield f"W reads slot {me.at}: absent, deadline: {phase}", state._replace(writer=me._replace(phase=phase))
+        yield f"{label}, deadline: {phase}", me._replace(phase=phase)
         if rules.moves_on_unsettled:
-            again = Writer("ready", AGAIN, me.known)
-            yield f"W reads slot {me.at}: absent, runs again under a new id", state._replace(writer=again)
+            yield f"{label}, runs again under a new id", Writer("ready", AGAIN, me.known)
     elif rules.lost_needs_no_floor:
-        lost = Writer("ready", me.name, (*me.known, found))
-        yield f"W reads slot {me.at}: {found}, lost", state._replace(writer=lost)
+        yield f"{label}, lost", Writer("ready", me.name, (*me.known, found))
     else:
-        yield f"W reads slot {me.at}: {found}, follows the log", state._replace(writer=me._replace(phase="follow"))
+        yield f"{label}, follows the log", me._replace(phase="follow")
 
 
-def _writer_follows(state: State) -> Iterator[Step]:
+def _writer_reads_floor(rules: Rules, state: State, floor: int) -> tuple[str, Writer]:
     me = state.writer
-    position, found = _probe(state, me.known + me.ahead)
-    if found == FREE:
-        yield f"W probes {position}: absent", state._replace(writer=me._replace(phase="validate"))
-    else:
-        yield f"W probes {position}: {found}", state._replace(writer=me._replace(ahead=(*me.ahead, found)))
-
-
-def _writer_reads_floor(rules: Rules, state: State, floor: int) -> Step:
-    me, label = state.writer, f"W reads the floor: {floor}"
     if floor <= len(me.known) + 1:
         if me.phase == "check":
-            return f"{label}, acknowledges {me.at}", state._replace(writer=me._replace(phase="acked"))
+            return f"acknowledges {me.at}", me._replace(phase="acked")
         if me.name in me.ahead:
             at = len(me.known) + me.ahead.index(me.name) + 1
-            return f"{label}, finds itself at {at}", state._replace(writer=me._replace(phase="acked", at=at))
-        return f"{label}, has lost {me.at}", state._replace(writer=Writer("ready", me.name, me.known + me.ahead))
+            return f"finds itself at {at}", me._replace(phase="acked", at=at)
+        return f"has lost {me.at}", Writer("ready", me.name, me.known + me.ahead)
     base = state.truth[: floor - 1]
     horizon = max(1, floor - rules.remembered)
     if rules.below_floor_is_failed:
-        return f"{label}, fails", state._replace(writer=me._replace(phase="failed"))
+        return "fails", me._replace(phase="failed")
     if me.name in base[horizon - 1 :] and not rules.below_floor_is_absent:
-        acked = me._replace(phase="acked", at=base.index(me.name) + 1)
-        return f"{label}, finds its id in the base", state._replace(writer=acked)
+        return "finds its id in the base", me._replace(phase="acked", at=base.index(me.name) + 1)
     if me.at < horizon and not (rules.forgotten_is_absent or rules.below_floor_is_absent):
-        return f"{label}, too old to know: unknown", state._replace(writer=me._replace(phase="unknown"))
-    return f"{label}, its id is not in the base, goes on", state._replace(writer=Writer("ready", me.name, base))
+        return "too old to know: unknown", me._replace(phase="unknown")
+    return "its id is not in the base, goes on", Writer("ready", me.name, base)
 
 
 def _trimmer(rules: Rules, state: State, index: int) -> Iterator[Step]:
-    me = state.trimmers[index]
-    who = f"trimmer {index + 1}"
+    me, who = state.trimmers[index], f"trimmer {index + 1}"
     if me.phase == "idle":
-        top = _last(state.truth) + (1 if rules.floor_may_pass_end else 0)
-        for floor in range(state.floor + 1, top + 1):
+        for floor in range(state.floor + 1, end(state.truth) + 1 + rules.floor_may_pass_end):
             yield f"{who} plans floor {floor}", _trim(state, index, Trimmer("planned", floor))
     if me.phase == "planned":
         floor = me.floor if rules.floor_is_one_object else max(me.floor, state.floor)
@@ -239,79 +225,47 @@ def _trimmer(rules: Rules, state: State, index: int) -> Iterator[Step]:
     if me.phase == "deleting" or (me.phase == "planned" and rules.deletes_before_floor):
         for position in range(1, me.floor):
             if state.slots[position - 1] != FREE:
-                yield f"{who} deletes {position}", state._replace(slots=_set(state.slots, position, FREE))
+                yield f"{who} deletes {position}", state._replace(slots=changed(state.slots, position, FREE))
 
 
-def _reader(rules: Rules, state: State) -> Iterator[Step]:
+def _reader(rules: Rules, state: State) -> Iterator[tuple[str, Reader]]:
     me = state.reader
     if me.phase == "idle":
         owed = state.writer.at if state.writer.phase == "acked" else 0
         phase = "floor" if rules.reader_reads_floor_first else "probe"
-        yield "R begins to look for the end", state._replace(reader=Reader(phase, me.known, (), owed))
+        yield "R begins to look for the end", Reader(phase, me.known, (), owed)
     elif me.phase == "probe":
         position, found = _probe(state, me.known + me.ahead)
         if found != FREE:
-            yield f"R probes {position}: {found}", state._replace(reader=me._replace(ahead=(*me.ahead, found)))
+            yield f"R probes {position}: {found}", me._replace(ahead=(*me.ahead, found))
         elif rules.reader_reads_floor_first:
-            done = Reader("idle", me.known + me.ahead, (), me.owed)
-            yield f"R probes {position}: absent, the end", state._replace(reader=done)
+            yield f"R probes {position}: absent, the end", Reader("idle", me.known + me.ahead, (), me.owed)
         else:
-            yield f"R probes {position}: absent", state._replace(reader=me._replace(phase="floor"))
+            yield f"R probes {position}: absent", me._replace(phase="floor")
     else:
         for floor in _floor_reads(rules, state):
-            label = f"R reads the floor: {floor}"
             if floor > len(me.known) + 1:
-                base = Reader("probe", state.truth[: floor - 1], (), me.owed)
-                yield f"{label}, reloads", state._replace(reader=base)
+                yield f"R reads the floor: {floor}, reloads", Reader("probe", state.truth[: floor - 1], (), me.owed)
             else:
                 phase = "probe" if rules.reader_reads_floor_first else "idle"
-                valid = Reader(phase, me.known + me.ahead, (), me.owed)
-                yield f"{label}, valid", state._replace(reader=valid)
+                yield f"R reads the floor: {floor}, valid", Reader(phase, me.known + me.ahead, (), me.owed)
 
 
-def _floor_reads(rules: Rules, state: State) -> Iterator[int]:
-    yield state.floor
-    if rules.empty_listing_is_no_floor and state.floor != 1:
-        yield 1
+def _floor_reads(rules: Rules, state: State) -> tuple[int, ...]:
+    return (state.floor, 1) if rules.empty_listing_is_no_floor else (state.floor,)
 
 
 def _land(state: State, position: int, name: str) -> tuple[State, str]:
-    if state.slots[position - 1] != FREE:
-        return state, "exists"
-    truth = state.truth if state.truth[position - 1] != FREE else _set(state.truth, position, name)
-    return state._replace(slots=_set(state.slots, position, name), truth=truth), "created"
+    slots, truth, outcome = land(state.slots, state.truth, position, name)
+    return state._replace(slots=slots, truth=truth), outcome
 
 
 def _probe(state: State, fold: tuple[str, ...]) -> tuple[int, str]:
-    position = len(fold) + 1
-    return position, state.slots[position - 1] if position <= len(state.slots) else FREE
+    return len(fold) + 1, state.slots[len(fold)]
 
 
 def _trim(state: State, index: int, trimmer: Trimmer) -> State:
-    return state._replace(trimmers=state.trimmers[:index] + (trimmer,) + state.trimmers[index + 1 :])
-
-
-def _set(slots: tuple[str, ...], position: int, name: str) -> tuple[str, ...]:
-    return (*slots[: position - 1], name, *slots[position:])
-
-
-def _last(truth: tuple[str, ...]) -> int:
-    return max((position for position, entry in enumerate(truth, start=1) if entry != FREE), default=0)
-
-
-def _show(entries: tuple[str, ...]) -> str:
-    return "[" + " ".join(entry or "-" for entry in entries) + "]"
-
-
-def check(rules: Rules) -> Verdict:
-    """Explore one variant."""
-    return explore(initial(rules), partial(steps, rules), broken)
-
-
-def reach(goal: Callable[[State], bool]) -> Verdict:
-    """Find the shortest way to a state, under the rules."""
-    rules = Rules()
-    return explore(initial(rules), partial(steps, rules), lambda state: "reached" if goal(state) else None)
+    return state._replace(trimmers=(*state.trimmers[:index], trimmer, *state.trimmers[index + 1 :]))
 
 
 _SMALL = Rules(reader=False)
@@ -336,22 +290,11 @@ _PLANTED = {
     "B2: an unsettled put is run again under a new id": _SMALL._replace(moves_on_unsettled=True),
 }
 _GOALS: dict[str, Callable[[State], bool]] = {
-    "acknowledged although its entry is deleted": lambda state: (
-        state.writer.phase == "acked" and state.slots[state.writer.at - 1] == FREE
-    ),
-    "acknowledged after it lost two positions": lambda state: state.writer.phase == "acked" and state.writer.at == 3,
+    "acknowledged, and deleted": lambda state: state.writer.phase == "acked" and state.slots[0] == FREE,
+    "acknowledged after two losses": lambda state: state.writer.phase == "acked" and state.writer.at == 3,
     "unknown, and committed": lambda state: state.writer.phase == "unknown" and OURS in state.truth,
-    "a deleted position is created again": lambda state: any(
-        FREE not in (slot, entry) and slot != entry for slot, entry in zip(state.slots, state.truth, strict=True)
-    ),
-    "the reader knows an entry that was deleted before it began": lambda state: (
-        state.reader.owed == 1 and state.reader.phase == "idle" and state.slots[0] == FREE and state.floor == 3
-    ),
+    "a deleted position is created again": lambda state: created_again(state.slots, state.truth),
+    "the reader knows an entry that is deleted": lambda state: state.reader.owed == 1 and state.slots[0] == FREE,
 }
 
-MODEL = Model(
-    "log and floor",
-    {name: partial(check, rules) for name, rules in _HOLDS.items()},
-    {name: partial(check, rules) for name, rules in _PLANTED.items()},
-    {name: partial(reach, goal) for name, goal in _GOALS.items()},
-)
+MODEL = model("log and floor", (initial, steps, broken), _HOLDS, _PLANTED, _GOALS)

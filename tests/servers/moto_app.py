@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ class OneAtATime:
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Read the whole request, then answer it alone."""
-        environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read())
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(length))
         with self._lock:
             return list(self._app(environ, start_response))
 
@@ -42,7 +43,7 @@ def main() -> None:
     app = OneAtATime(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Quiet)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    print(f"listens on http://127.0.0.1:{server.server_port}", flush=True)  # noqa: T201 - this is how it is found
+    print(f"listens on http://127.0.0.1:{server.server_port}", flush=True)
     sys.stdin.read()
 
 

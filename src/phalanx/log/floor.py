@@ -41,29 +41,31 @@ class Trimmed(msgspec.Struct, frozen=True):
 
 
 class Freshness:
-    """When this process last knew for certain which slot is free (rule A7).
+    """Since when this process knows for certain that a slot was never used (rule A7).
 
     A position can only be used again, wrongly, after it was used, passed by a floor, and deleted; on an object store
-    that takes at least the grace time. So within half of it no floor needs to be read. A local disk answers in
-    microseconds and is asked every time. This is the only place where a clock carries correctness: it is assumed
-    that the steady clock of a process does not run at less than half speed.
+    that takes at least the grace time. So within half of it no floor needs to be read for the slot that was shown to be
+    free; for a lower one it says nothing. A local disk answers in microseconds and is asked every time. This is the
+    only place where a clock carries correctness: it is assumed that the steady clock of a process does not run at less
+    than half speed.
     """
 
     def __init__(self, clock: Clock, *, always_ask: bool) -> None:
         self._clock = clock
         self._always_ask = always_ask
-        self._known_at: float | None = None
+        self._slot = 0
+        self._known_at = 0.0
         self.grace = 0.0
 
-    def mark(self, at: float) -> None:
-        """A slot was shown to be free by an operation that began `at`."""
-        self._known_at = at
+    def mark(self, slot: int, began: float) -> None:
+        """An operation that began then has shown that no floor had passed `slot`, and that it was free."""
+        self._slot = slot
+        self._known_at = began
 
-    def stale(self) -> bool:
-        """Whether the floor must be read before anything is concluded."""
-        if self._always_ask or self._known_at is None:
-            return True
-        return self._clock.steady() - self._known_at >= self.grace / 2
+    def covers(self, slot: int) -> bool:
+        """Whether something can be concluded about `slot` without reading the floor."""
+        fresh = self._clock.steady() - self._known_at < self.grace / 2
+        return fresh and slot >= self._slot and not self._always_ask
 
 
 def read_floor(store: Store, clock: Clock) -> int | None:

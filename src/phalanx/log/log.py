@@ -56,7 +56,12 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """The position is another's, or below the floor. The cursor has moved on: look up, judge and try again."""
+    """The position is another's, or below the floor. The cursor has moved on: look up, judge and try again.
+
+    `unsure` where the attempt may have landed before a floor passed it: then only the remembered ids can tell (rule A5).
+    """
+
+    unsure: bool = False
 
 
 Outcome = Committed | Lost | slot.Unsettled
@@ -79,7 +84,7 @@ class Log(Generic[S]):
         self._crowd = Crowd(clock)
         if cursor.position:
             self._obey(cursor)
-        self._freshness.mark(began)
+        self._freshness.mark(cursor.position + 1, began)
         self._publish()
 
     @classmethod
@@ -136,14 +141,16 @@ class Log(Generic[S]):
         if isinstance(outcome, slot.Unsettled):
             return outcome
         with self._lock:
-            if isinstance(outcome, slot.Taken):
-                return self._lost(position, outcome)
             try:
+                if isinstance(outcome, slot.Taken):
+                    return self._lost(position, outcome)
                 if self._passed_by(position):
                     self._reload()
-                    return Lost()
+                    return Lost(unsure=True)
             except PhalanxError as error:
-                return slot.Unsettled(str(error))  # it stands in its slot; whether that counts is not known
+                if isinstance(outcome, slot.Taken) and not outcome.doubt:
+                    raise
+                return slot.Unsettled(str(error))  # it stood in its slot, or may have; whether that counts is not known
             self._confirm(position, attempt, began)
         return Committed(position)
 
@@ -221,29 +228,29 @@ class Log(Generic[S]):
                 self._checkpointer.offer(before)
         self._confirmed = max(self._confirmed, position)
         self._durable = max(self._durable, position)
-        self._freshness.mark(began)
+        self._freshness.mark(self._confirmed + 1, began)
         if position == 1:
             self._obey(self._cursor)
         self._publish()
 
-    def _lost(self, position: int, outcome: slot.Taken) -> Lost | slot.Unsettled:
+    def _lost(self, position: int, outcome: slot.Taken) -> Lost:
+        """Adopt the winner, and read on. Like every conclusion, "not ours" holds only if no floor has passed it."""
         try:
             winner = entry.decode(outcome.data, layout.entry(position))
-        except CorruptionError as error:
-            if outcome.doubt:
-                return slot.Unsettled(str(error))
-            raise
         except UnsupportedError as error:
             self._stopped = error
             raise
         if self._cursor.position == position - 1:
             self._cursor.advance(position, winner)
             self._crowd.saw(winner.writer)
-        self._catch_up()
-        return Lost()
+        reloaded = self._catch_up()
+        return Lost(unsure=reloaded and outcome.doubt)
 
-    def _catch_up(self) -> None:
-        """Read on to the end, then make sure that no floor has passed what was known before (rule A4)."""
+    def _catch_up(self) -> bool:
+        """Read on to the end, then make sure that no floor has passed what was known before (rule A4).
+
+        True if one had, so that everything was loaded again.
+        """
         began = self._clock.steady()
         try:
             for position, found in replay.entries_after(self._store, self._cursor.position):
@@ -255,20 +262,20 @@ class Log(Generic[S]):
         except replay.MissingEntryError:
             if self._floor() <= self._confirmed + 1:
                 raise
-            self._reload()
-            return
+            return self._reload()
         if self._passed_by(self._confirmed + 1):
-            self._reload()
-            return
+            return self._reload()
         self._confirmed = self._cursor.position
-        self._freshness.mark(began)
+        self._freshness.mark(self._confirmed + 1, began)
+        return False
 
-    def _reload(self) -> None:
+    def _reload(self) -> bool:
         """The floor went past what this process knew: begin again from storage."""
         began = self._clock.steady()
         self._cursor = replay.restore(self._store, self._fold, self._clock)
         self._confirmed = self._cursor.position
-        self._freshness.mark(began)
+        self._freshness.mark(self._confirmed + 1, began)
+        return True
 
     def _publish(self) -> None:
         """Show the cursor to readers, once all of it is durable (rule H2)."""
@@ -296,11 +303,14 @@ class Log(Generic[S]):
         put_base(self._store, name, base, self._fold, deadline, self._clock)
 
     def _floor(self) -> int:
-        return read_floor(self._store, self._clock) or 1
+        floor = read_floor(self._store, self._clock)
+        if floor is None:
+            raise CorruptionError(f"{self._store.uri} shows no floor and no entries any more: was the lake removed?")
+        return floor
 
     def _passed_by(self, position: int) -> bool:
         """Whether a floor has gone past `position`: asked only when it can have (rules A4, A7)."""
-        return self._freshness.stale() and self._floor() > position
+        return not self._freshness.covers(position) and self._floor() > position
 
     def _gone(self, position: int) -> SnapshotExpiredError | CorruptionError:
         floor = self._floor()

@@ -2,8 +2,8 @@
 
 - A put is one conditional request, never repeated inside the client: a repeated create that meets its own first effect
   answers "exists". A 409 or 412 is `Exists` even if nobody is there: the log finds out by reading the slot.
-- Reads and deletes are repeated for a few seconds. The client's default settings can block for minutes, so that the
-  limits of both are set here.
+- Reads are repeated for a few seconds, deletes where the server answered that it failed. The client's default settings
+  can block for minutes, so that all limits are set here.
 - Secrets never leave this module: of an error only its first line and the server's code and message are passed on,
   without queries and without the values of secret options.
 - The client's threads do not survive a fork, after which every call would hang: it is refused instead.

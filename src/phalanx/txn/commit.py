@@ -117,7 +117,7 @@ class Committer:
                 outcome = self._log.append(draft.attempt(batch), _latest(batch.chosen))
                 if isinstance(outcome, Lost):
                     for intent in batch.chosen:
-                        intent.tried_at = intent.tried_at or batch.position
+                        intent.unsure_at = batch.position if outcome.unsure else None
                     waiting = batch.chosen + deferred
                     losses += 1
                     self._log.give_way(losses)
@@ -168,7 +168,7 @@ class Committer:
         landed = self._log.landed(intent.id)
         if landed is not None:
             return landed
-        if intent.tried_at is not None and not self._log.remembers(intent.tried_at):
+        if intent.unsure_at is not None and not self._log.remembers(intent.unsure_at):
             return _unknown("the log was pruned past the place where it may stand")
         return _too_late() if intent.deadline.passed() else None
 

@@ -13,7 +13,7 @@ from phalanx.log.entry import Sealed, Transaction, seal
 class Intent:
     """A sealed transaction with the acknowledgement its caller waits for, and until when."""
 
-    __slots__ = ("ack", "deadline", "id", "producer", "sealed", "tried_at")
+    __slots__ = ("ack", "deadline", "id", "producer", "sealed", "unsure_at")
 
     def __init__(self, sealed: Sealed, deadline: Deadline, producer: object | None = None) -> None:
         self.sealed = sealed
@@ -22,8 +22,8 @@ class Intent:
         self.ack = Ack()
         self.producer = producer
         """Intents of one producer land in the order in which they were submitted."""
-        self.tried_at: int | None = None
-        """The lowest position at which it may stand, if it was ever put."""
+        self.unsure_at: int | None = None
+        """A position below the floor at which it may have landed: only the remembered ids can tell (rule A5)."""
 
     @property
     def transaction(self) -> Transaction:

@@ -1,0 +1,171 @@
+"""Entries: a strict, versioned, checksummed format whose bytes are pinned."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phalanx.errors import CorruptionError, InvalidInputError, UnsupportedError
+from phalanx.ids import AttemptId, LakeId
+from phalanx.log import action as do
+from phalanx.log import entry, frame
+from phalanx.log.entry import Sealed, Transaction, seal
+
+GOLDEN = Path(__file__).parent / "golden"
+LAKE, ATTEMPT = LakeId(bytes(range(16))), AttemptId(bytes(range(16, 32)))
+TABLE = "0123456789abcdef" * 2
+
+
+def every_action() -> list[do.Action]:
+    """One of each kind: a new kind of action fails the test below until it is added here and to the golden bytes."""
+    return [
+        do.Found(do.Settings()),
+        do.CreateNamespace(("crm",), {"owner": "ann"}),
+        do.AlterNamespace(("crm",), {"owner": None, "team": "blue"}),
+        do.DropNamespace(("crm", "old")),
+        do.CreateTable(("crm", "turns"), TABLE, {"a": "b"}),
+        do.DropTable(("crm", "turns"), TABLE),
+        do.RenameTable(("crm", "turns"), TABLE, ("turns",)),
+        do.PutTag("release", 41, False),
+        do.Untag("release"),
+        do.SetProperty("prune.protect", "600"),
+        do.Progress("feed", None, 7),
+    ]
+
+
+def arrow_payload() -> bytes:
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch({"id": [1, 2], "text": ["a", None]})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def sample() -> tuple[bytes, list[Sealed]]:
+    first = seal(Transaction(b"1" * 16, "everything", tuple(every_action())))
+    payloads = (arrow_payload(), b"")
+    second = seal(Transaction(b"2" * 16, "", (), len(payloads), {"future": [1, "x"]}), payloads)
+    return entry.encode(LAKE, ATTEMPT, 1_700_000_000_000_000, "ann@host:1", [first, second])[0], [first, second]
+
+
+def test_every_kind_of_action_is_in_the_golden_entry() -> None:
+    """The sample covers the whole vocabulary."""
+    assert {type(action) for action in every_action()} == set(do.Action.__args__)
+
+
+def test_golden_bytes_are_what_is_written_today() -> None:
+    """The format does not change by accident: the same entry gives the bytes that are checked in."""
+    body_without_arrow = seal(Transaction(b"1" * 16, "everything", tuple(every_action())))
+    data, _ = entry.encode(LAKE, ATTEMPT, 1_700_000_000_000_000, "ann@host:1", [body_without_arrow])
+    assert data.hex() == (GOLDEN / "entry-1.hex").read_text().strip()
+
+
+def test_golden_bytes_can_be_read() -> None:
+    """An entry written by the first release is still understood."""
+    found = entry.decode(bytes.fromhex((GOLDEN / "entry-1.hex").read_text()), "golden")
+    assert found.transactions[0].actions == tuple(every_action())
+    assert (found.lake, found.attempt, found.time, found.writer) == (LAKE, ATTEMPT, 1_700_000_000_000_000, "ann@host:1")
+
+
+def test_what_is_written_is_read_back() -> None:
+    """Transactions, payloads and unknown optional fields survive a round trip."""
+    data, sealed = sample()
+    found = entry.decode(data, "sample")
+    assert found.transactions == tuple(one.transaction for one in sealed)
+    assert found.transactions[1].extra == {"future": [1, "x"]}
+    assert [bytes(payload) for payload in found.payloads] == list(sealed[1].payloads)
+    table = pa.ipc.open_stream(pa.py_buffer(found.payloads[0])).read_all()
+    assert table.to_pylist() == [{"id": 1, "text": "a"}, {"id": 2, "text": None}]
+
+
+def test_any_flipped_bit_is_found() -> None:
+    """Every single bit of an entry is covered by a check."""
+    data, _ = sample()
+    for at in range(len(data)):
+        for bit in (1, 128):
+            damaged = data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :]
+            with pytest.raises((CorruptionError, UnsupportedError)):
+                entry.decode(damaged, "damaged")
+
+
+def test_any_truncation_is_found() -> None:
+    """Every prefix of an entry is refused."""
+    data, _ = sample()
+    for size in range(len(data)):
+        with pytest.raises(CorruptionError, match="phalanx check"):
+            entry.decode(data[:size], "short")
+
+
+@given(st.binary(max_size=4096))
+def test_arbitrary_bytes_are_refused(data: bytes) -> None:
+    """Garbage gives a typed error and nothing else."""
+    with pytest.raises(CorruptionError):
+        entry.decode(data, "garbage")
+
+
+@given(st.binary(max_size=512), st.lists(st.binary(max_size=64), max_size=3))
+def test_a_valid_frame_with_any_body_is_refused_or_read(body: bytes, payloads: list[bytes]) -> None:
+    """The body is decoded strictly, whatever a well-formed envelope holds."""
+    data, _ = frame.encode(entry.MAGIC, LAKE, ATTEMPT, body, payloads)
+    with pytest.raises(CorruptionError):
+        entry.decode(data, "odd body")
+
+
+def test_a_newer_format_is_refused_with_what_to_do() -> None:
+    """A checksum that is right and a format that is not known: newer, not damaged."""
+    data, _ = sample()
+    newer = bytearray(data)
+    newer[8] = 2
+    newer[48:80] = frame._checksum(bytes(newer[:48]), bytes(newer[80:]))
+    with pytest.raises(UnsupportedError, match="upgrade Phalanx"):
+        entry.decode(bytes(newer), "newer")
+
+
+def test_an_unknown_required_feature_is_refused_by_its_bit() -> None:
+    """I14: refused, not guessed."""
+    data, _ = frame.encode(entry.MAGIC, LAKE, ATTEMPT, b"", features=1 << 40)
+    with pytest.raises(UnsupportedError, match="0x10000000000"):
+        entry.decode(data, "future")
+
+
+def test_padding_must_be_zero() -> None:
+    """Every byte is accounted for, also those between payloads."""
+    data, _ = frame.encode(entry.MAGIC, LAKE, ATTEMPT, b"x", [b"payload"])
+    hidden = bytearray(data)
+    hidden[110] = 1
+    hidden[48:80] = frame._checksum(bytes(hidden[:48]), bytes(hidden[80:]))
+    with pytest.raises(CorruptionError, match="lengths do not add up"):
+        entry.decode(bytes(hidden), "hidden")
+
+
+def test_a_payload_that_is_too_large_is_refused_before_anything_is_written() -> None:
+    """What does not fit into an entry has to be written in bulk."""
+    with pytest.raises(InvalidInputError, match="in bulk"):
+        seal(Transaction(b"1" * 16, "", (), 1), [bytes(frame.MAX_FRAME)])
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        do.CreateTable(("",), TABLE, {}),
+        do.CreateTable((), TABLE, {}),
+        do.CreateTable(("t",), "../x", {}),
+        do.PutTag("t", -1, False),
+        do.SetProperty("k" * 300, "v"),
+        do.Progress("s", None, 1 << 63),
+    ],
+)
+def test_an_action_that_could_not_be_read_back_is_never_written(action: do.Action) -> None:
+    """The writer checks with the reader's own rules."""
+    with pytest.raises((InvalidInputError, OverflowError)):
+        seal(Transaction(b"1" * 16, "", (action,)))
+
+
+def test_the_cap_on_transactions_holds_when_decoding() -> None:
+    """An entry with more transactions than may be written is refused."""
+    one = seal(Transaction(b"1" * 16, "", ()))
+    data, _ = entry.encode(LAKE, ATTEMPT, 0, "w", [one] * (entry.MAX_TRANSACTIONS + 1))
+    with pytest.raises(CorruptionError):
+        entry.decode(data, "many")
