@@ -4,7 +4,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from phalanx.clock import environment
 from tests.servers import Server, start_azure, start_s3
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_environment() -> Iterator[None]:
+    """No account of whoever runs the tests is used, and no proxy stands before loopback."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in environment() if name.startswith(("AWS_", "AZURE_", "GOOGLE_"))]:
+            patch.delenv(name)
+        for name in ("NO_PROXY", "no_proxy"):
+            patch.setenv(name, f"{environment().get(name, '')},127.0.0.1".lstrip(","))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -147,6 +147,6 @@ def test_a_shared_access_signature_is_not_in_errors() -> None:
 def test_options_of_the_http_client_do_not_belong_among_the_others() -> None:
     """They make obstore panic with an error that is no `Exception`, which is why they are sorted out."""
     config: Any = {"skip_signature": "true", "allow_http": "true"}
-    with pytest.raises(BaseException, match="Expected config prefix") as panic:  # noqa: PT011
+    with pytest.raises(BaseException, match="Expected config prefix") as panic:
         from_url("s3://bucket", config=config)
     assert not isinstance(panic.value, Exception)

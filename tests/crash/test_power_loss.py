@@ -148,6 +148,7 @@ def trim(root: Path, run: Recorded) -> None:
     with run.lake() as lake:
         for number in range(8):
             commit(lake, f"c{number}")
+        lake._log.close()
         with run.recording():
             for number in range(8):
                 run.ack(f"c{number}")
@@ -160,6 +161,7 @@ def trim_across_buckets(root: Path, run: Recorded) -> None:
     with run.lake() as lake:
         for number in range(24):
             commit(lake, f"c{number}")
+        lake._log.close()
         with run.recording():
             for number in range(24):
                 run.ack(f"c{number}")
@@ -177,6 +179,7 @@ def group_commit(root: Path, run: Recorded) -> None:
 def checkpoints(root: Path, run: Recorded) -> None:
     with run.lake() as lake:
         commit(lake, "first")
+        lake._log.close()
         with run.recording():
             for number in range(9):
                 run.commit(lake, f"c{number}")

@@ -75,7 +75,7 @@ def read_floor(store: Store, clock: Clock) -> int | None:
         highest = layout.floor_position(listed[-1].name) if listed else None  # names are in the order of positions
         if highest is not None or (highest := max(_floors(store), default=None)) is not None:
             return highest
-        if store.get(layout.entry(1), limit=MAX_BASE) is None and not store.list(layout.CHECKPOINT):
+        if not store.list(layout.LOG) and not store.list(layout.CHECKPOINT):
             return None
         clock.sleep(_PAUSE * (again + 1))
     msg = (

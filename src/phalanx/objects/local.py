@@ -107,11 +107,11 @@ class LocalStore:
                     msg = f"{path} has {size} bytes, more than the {limit} it may have: run `phalanx check`"
                     raise CorruptionError(msg)
                 data += _read_rest(fd)
-            return data
         except OSError as error:
             raise self._refusal("read", path, error) from error
         finally:
             os.close(fd)
+        return data
 
     def get_many(self, names: Sequence[str], *, limit: int) -> list[bytes | None]:
         """One after the other: a warm disk answers faster than a thread starts."""

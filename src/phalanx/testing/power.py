@@ -15,6 +15,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -69,8 +70,9 @@ class Recorder:
         with self._lock:
             self.events.append(Event("ack", what))
 
-    def record(self, event: Event) -> None:
-        """Write an event down, after telling whoever listens."""
+    @contextmanager
+    def performing(self, event: Event) -> Iterator[None]:
+        """Tell whoever listens, let it happen, and write it down if it did; one thing at a time."""
         with self._lock:
             if self._before is not None and not self._nested:
                 self._nested = True
@@ -78,6 +80,7 @@ class Recorder:
                     self._before(event)
                 finally:
                     self._nested = False
+            yield
             if event.kind not in self._ignore:
                 self.events.append(event)
 
@@ -145,37 +148,35 @@ class _Kernel:
         return fd
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
-        size = os.write(fd, data)
-        self._to.record(Event("write", file=self._to._files[fd], data=bytes(data[:size])))  # noqa: SLF001
+        with self._to.performing(Event("write", file=self._to._files[fd], data=bytes(data))):  # noqa: SLF001
+            size = os.write(fd, data)
+            if size != len(data):
+                raise AssertionError("a short write: the record would not be what is on the disk")
         return size
 
     def fsync(self, fd: int) -> None:
         folder = self._to._folders.get(fd)  # noqa: SLF001
         event = Event("fsync", file=self._to._files[fd]) if folder is None else Event("dirsync", self._below(folder))  # noqa: SLF001
-        self._to.record(event)
-        os.fsync(fd)
+        with self._to.performing(event):
+            os.fsync(fd)
 
     def link(self, source: str, target: str, **options: Any) -> None:  # noqa: ANN401 - passed on
         held = self._to._files  # noqa: SLF001
         file = held[int(source.rpartition("/")[2])] if source.startswith("/proc/self/fd/") else held[source]
-        event = Event("link", self._below(target), file)
-        if not os.path.lexists(target):
-            self._to.record(event)
-        os.link(source, target, **options)
+        with self._to.performing(Event("link", self._below(target), file)):
+            os.link(source, target, **options)
 
     def unlink(self, path: str) -> None:
-        if os.path.lexists(path):
-            self._to.record(Event("unlink", self._below(path)))
-        os.unlink(path)  # noqa: PTH108
+        with self._to.performing(Event("unlink", self._below(path))):
+            os.unlink(path)  # noqa: PTH108
 
     def mkdir(self, path: str) -> None:
-        if not os.path.isdir(path):  # noqa: PTH112
-            self._to.record(Event("mkdir", self._below(path)))
-        os.mkdir(path)  # noqa: PTH102
+        with self._to.performing(Event("mkdir", self._below(path))):
+            os.mkdir(path)  # noqa: PTH102
 
     def rmdir(self, path: str) -> None:
-        os.rmdir(path)  # noqa: PTH106 - recorded only if it succeeds
-        self._to.record(Event("rmdir", self._below(path)))
+        with self._to.performing(Event("rmdir", self._below(path))):
+            os.rmdir(path)  # noqa: PTH106
 
     def _below(self, path: str) -> str:
         return f"{path.rstrip('/')}/".removeprefix(self._to._root).rstrip("/")  # noqa: SLF001

@@ -1,0 +1,8 @@
+"""Which suites there are."""
+
+from collections.abc import Mapping
+
+from bench.frame import Suite
+from bench.log import suite as log_suite
+
+SUITES: Mapping[str, Suite] = {"log": log_suite}
