@@ -16,7 +16,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from bench.suites import SUITES
 
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Phalanx on this machine.")
-    parser.add_argument("suite", nargs="*", metavar="suite", help=f"what to measure: {', '.join(SUITES)} (default: all)")
+    parser.add_argument(
+        "suite", nargs="*", metavar="suite", help=f"what to measure: {', '.join(SUITES)} (default: all)"
+    )
     parser.add_argument("--lake", metavar="URI", help="where lakes are made: a folder or object store (default: --out)")
     parser.add_argument("--option", action="append", default=[], metavar="K=V", help="storage option of --lake")
     parser.add_argument("--quick", action="store_true", help="small counts: shows that everything runs, not how fast")

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -49,7 +50,11 @@ class Place:
         """For the report."""
         if not self.local:
             return {"store": self.root.partition("://")[0], "uri": self.root}
-        return {"store": "local disk", "file_system": machine.file_system(self.folder), "mount": machine.mount(self.folder)}
+        return {
+            "store": "local disk",
+            "file_system": machine.file_system(self.folder),
+            "mount": machine.mount(self.folder),
+        }
 
     def new(self, name: str) -> str:
         """The address of a lake that is not there yet."""
@@ -140,7 +145,7 @@ class Bench:
             self._kept[key] = make()
         return self._kept[key]
 
-    def __enter__(self) -> "Bench":
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
@@ -162,6 +167,8 @@ def timed(series: list[float], work: Callable[[], object]) -> Callable[[], None]
 def run(name: str, suite: Suite, place: Place, out: Path, *, quick: bool) -> bool:
     """Run a suite, print it and write it down; False if it was interrupted."""
     console = Console()
+    if not console.is_terminal:
+        console.width = 140  # a file or a pipe has no width of its own
     out.mkdir(parents=True, exist_ok=True)
     facts = machine.facts()
     path = out / f"{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.json"

@@ -3,6 +3,6 @@
 from collections.abc import Mapping
 
 from bench.frame import Suite
-from bench.log import suite as log_suite
+from bench.log.suite import suite as log_suite
 
 SUITES: Mapping[str, Suite] = {"log": log_suite}

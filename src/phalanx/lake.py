@@ -5,7 +5,7 @@ is one transaction; those below are statements on their own. What may be in a ch
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -28,6 +28,7 @@ from phalanx.txn.intent import Intent, intend
 
 TIMEOUT = 30.0
 """Seconds a commit may take by default."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def open_lake(
@@ -66,8 +67,9 @@ def join(
         lake = Lake(store, log, clock, timeout)
         try:
             lake.commit([do.Found(found)])
-        except AlreadyExistsError:
-            lake.refresh()  # another process was quicker: this is its lake
+        except AlreadyExistsError:  # another process was quicker: this is its lake, with its settings
+            lake.close()
+            lake = Lake(store, Log.open(store, Catalog(), clock), clock, timeout)
     for key, value in (agree or {}).items():
         held = getattr(lake.settings, key)
         if held != value:
@@ -105,10 +107,11 @@ class Lake:
     @property
     def version(self) -> int:
         """The newest position of the log."""
-        return self._log.refresh().position
+        return self.refresh().version
 
     def refresh(self) -> Snapshot:
         """The newest snapshot."""
+        self._committer.require_open()
         return Snapshot(self._log.refresh())
 
     def snapshot(
@@ -123,7 +126,7 @@ class Lake:
             if as_of.tzinfo is None:
                 msg = "as_of needs a time zone, for example datetime.now(UTC)"
                 raise InvalidInputError(msg)
-            return Snapshot(self._log.as_of(int(as_of.timestamp() * 1e6)))
+            return Snapshot(self._log.as_of((as_of - _EPOCH) // timedelta(microseconds=1)))
         if tag is not None:
             version = newest.tags().get(tag)
             if version is None:

@@ -1,7 +1,7 @@
 """Names that people give to tables, namespaces, tags and properties: one or more parts, joined by dots.
 
 Names live in the log only and never become part of a path, so what is refused here is what would confuse people or
-the command line: empty parts, slashes, control characters, blanks at the ends.
+the command line: empty parts, slashes, control characters, blanks at the ends; and what UTF-8 cannot hold.
 """
 
 import re
@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from phalanx.errors import InvalidInputError
 
-_PART = re.compile(r"[^\s\x00-\x1f\x7f./\\](?:[^\x00-\x1f\x7f./\\]{0,126}[^\s\x00-\x1f\x7f./\\])?")
+_BARRED = r"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff./\\"
+_PART = re.compile(rf"[^\s{_BARRED}](?:[^{_BARRED}]{{0,126}}[^\s{_BARRED}])?")
 _MOST_PARTS = 16
 
 

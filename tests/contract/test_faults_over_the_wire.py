@@ -160,7 +160,7 @@ def test_latency_is_added_to_every_request(proxy: FaultProxy, store: Store) -> N
         put(store, layout.entry(position))
     proxy.latency = 0.1
     start = time.monotonic()
-    assert store.get_many([layout.entry(position) for position in range(10)], limit=LIMIT) == [b"ours"] * 10
+    assert list(store.get_many([layout.entry(position) for position in range(10)], limit=LIMIT)) == [b"ours"] * 10
     assert 0.1 <= time.monotonic() - start < 0.9
 
 

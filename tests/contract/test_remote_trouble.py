@@ -34,7 +34,7 @@ def put(store: Store) -> Put:
 CALLS: dict[str, Callable[[Store], object]] = {
     "put": put,
     "get": lambda store: store.get("log/1", limit=10),
-    "get many": lambda store: store.get_many(["log/1", "log/2"], limit=10),
+    "get many": lambda store: list(store.get_many(["log/1", "log/2"], limit=10)),
     "list": lambda store: store.list("log"),
     "delete": lambda store: store.delete(["log/1", "log/2"]),
     "now": lambda store: store.now(),
@@ -143,7 +143,7 @@ if child == 0:
     for store in (used, open_store(uri, options)):
         for call in (
             lambda: store.get("log/1", limit=10),
-            lambda: store.get_many(["log/1", "log/2"], limit=10),
+            lambda: list(store.get_many(["log/1", "log/2"], limit=10)),
             lambda: store.list("log"),
             lambda: store.delete(["log/1"]),
             lambda: store.now(),

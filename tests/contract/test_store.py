@@ -79,8 +79,8 @@ def test_many_objects_come_back_in_the_order_asked_for(store: Store) -> None:
         put(store, layout.entry(position), str(position).encode())
     asked = [*range(19, -1, -1), 3, 77, 3]
     expected = [str(position).encode() if position < 20 else None for position in asked]
-    assert store.get_many([layout.entry(position) for position in asked], limit=LIMIT) == expected
-    assert store.get_many([], limit=LIMIT) == []
+    assert list(store.get_many([layout.entry(position) for position in asked], limit=LIMIT)) == expected
+    assert list(store.get_many([], limit=LIMIT)) == []
 
 
 def test_more_bytes_than_the_limit_are_corruption(store: Store) -> None:
@@ -90,7 +90,7 @@ def test_more_bytes_than_the_limit_are_corruption(store: Store) -> None:
     with pytest.raises(CorruptionError, match=r"floor/1.*phalanx check"):
         store.get("floor/1", limit=4)
     with pytest.raises(CorruptionError):
-        store.get_many(["floor/2", "floor/1"], limit=4)
+        list(store.get_many(["floor/2", "floor/1"], limit=4))
 
 
 def test_a_listing_is_in_the_order_of_whole_names(store: Store) -> None:

@@ -76,6 +76,7 @@ class FaultProxy:
         self._chance: tuple[random.Random, float, Sequence[Fault], str] | None = None
         self._seen: list[tuple[str, str, str]] = []
         self._at_work = 0
+        self._tasks: set[asyncio.Task[None]] = set()
         self._lock = threading.Lock()
         self.latency = 0.0
         """Seconds that every request takes longer."""
@@ -132,6 +133,10 @@ class FaultProxy:
             await asyncio.wait(others, timeout=5)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)  # the loop itself would let go of it once the connection is reset
+        task.add_done_callback(self._tasks.discard)
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             async with _closing(writer):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -188,7 +193,9 @@ async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
         yield
     finally:
         writer.close()
-        await writer.wait_closed()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):  # after a reset, some closings are never reported
+                await writer.wait_closed()
 
 
 def _length(head: bytes) -> int | None:

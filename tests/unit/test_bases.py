@@ -103,7 +103,9 @@ def test_a_checkpoint_of_another_history_is_found_out() -> None:
     """Rule F1: a base names the attempt that follows it; a copy of the lake that went another way has another."""
     store, clock = lake_with_checkpoints()
     twin = MemoryStore(clock=clock)
-    twin._objects = {name: held for name, held in store._objects.items() if name < layout.entry(20) or "log" not in name}
+    twin._objects = {
+        name: held for name, held in store._objects.items() if name < layout.entry(20) or "log" not in name
+    }
     for name in stored(twin, layout.CHECKPOINT):
         del twin._objects[name]
     other = handle(twin, clock)

@@ -49,7 +49,7 @@ def test_a_taken_slot_is_lost_whatever_the_first_answer_was(fault: Fault | None)
 
 
 def test_a_loss_with_no_doubt_says_so() -> None:
-    """"Exists" on the first try means that our bytes never were there; after an unknown answer they might have been."""
+    """ "Exists" on the first try means that our bytes never were there; after an unknown answer they might have been."""
     store, clock = faulty(None)
     occupy(store)
     outcome = put(store, clock)
@@ -113,9 +113,7 @@ def test_a_short_read_of_our_own_entry_is_not_taken_for_a_win() -> None:
     """What was read is compared as a whole: half of our bytes are not ours, and stay in doubt."""
     clock = ManualClock()
     faults = iter([Fault.ERROR_AFTER])
-    store = FaultyStore(
-        MemoryStore(clock=clock), lambda call, _: next(faults, None) if call == "put" else Fault.SHORT
-    )
+    store = FaultyStore(MemoryStore(clock=clock), lambda call, _: next(faults, None) if call == "put" else Fault.SHORT)
     outcome = put(store, clock)
     assert isinstance(outcome, slot.Taken)
     assert outcome.doubt

@@ -25,17 +25,16 @@ app.command("log")(log.log)
 
 
 def main() -> None:
-    """Run the command line; errors of ours end in one line, Ctrl-C and a closed pipe in none."""
+    """Run the command line; errors end in one line, Ctrl-C (130) and a closed pipe (1) in none: typer sees to those."""
     try:
         app()
     except PhalanxError as error:
         typer.secho(f"phalanx: {error}", err=True, fg="red" if sys.stderr.isatty() else None)
         sys.exit(exit_code(error))
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
+    except (OSError, UnicodeError) as error:  # storage has its own errors: this is the output
+        typer.echo(f"phalanx: cannot print the answer: {error}", err=True)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        sys.exit(74)
 
 
 if __name__ == "__main__":

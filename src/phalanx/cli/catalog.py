@@ -87,6 +87,8 @@ def tag(
     as_json: JsonOption = False,
 ) -> None:
     """List tags, or name a version."""
+    if name is None and (version is not None or move or delete):
+        raise InvalidInputError("--version, --move and --delete need a tag: phalanx tag LAKE NAME ...")
     with opened(lake, option) as found:
         if name is None:
             tags = found.tags()

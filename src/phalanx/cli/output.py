@@ -52,7 +52,7 @@ StorageOption = Annotated[
     typer.Option("--option", "-o", metavar="KEY=VALUE", help="Storage option of an object store; may be repeated."),
 ]
 
-console = Console(highlight=False)
+console = Console(highlight=False, markup=False, emoji=False)
 
 
 def exit_code(error: PhalanxError) -> int:

@@ -15,9 +15,10 @@ Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 class Ack:
     """A position to come, or an error."""
 
-    __slots__ = ("_error", "_gate", "_position", "_waiters")
+    __slots__ = ("_claim", "_error", "_gate", "_position", "_waiters")
 
     def __init__(self) -> None:
+        self._claim = threading.Lock()
         self._gate = threading.Lock()
         self._gate.acquire()
         self._waiters: list[Waiter] = []
@@ -30,7 +31,7 @@ class Ack:
 
     def wait(self, timeout: float) -> bool:
         """Wait for the outcome, this long at the most."""
-        if not self._gate.acquire(timeout=timeout):
+        if not self._gate.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)):
             return self.done()
         self._gate.release()
         return True
@@ -62,8 +63,8 @@ class Ack:
         return self._position
 
     def _settle(self, outcome: int | PhalanxError) -> list[Waiter]:
-        if self.done():
-            return []
+        if not self._claim.acquire(blocking=False):
+            return []  # told before, or just now by another thread: the first outcome stands
         if isinstance(outcome, PhalanxError):
             self._error = outcome
         else:

@@ -83,11 +83,11 @@ _transaction_decoder = msgspec.msgpack.Decoder(Transaction)
 
 
 def seal(transaction: Transaction, payloads: Sequence[bytes] = ()) -> Sealed:
-    """Encode a transaction and check that it can be read back; the error names what is wrong."""
-    encoded = _encoder.encode(transaction)
+    """Encode a transaction and read it back: what is judged is what others will read; the error names what is wrong."""
     try:
-        _transaction_decoder.decode(encoded)
-    except msgspec.ValidationError as error:
+        encoded = _encoder.encode(transaction)
+        transaction = _transaction_decoder.decode(encoded)
+    except (msgspec.ValidationError, TypeError, OverflowError, UnicodeEncodeError) as error:
         msg = f"this change cannot be written to the log: {error}"
         raise InvalidInputError(msg) from error
     sealed = Sealed(transaction, encoded, tuple(payloads))

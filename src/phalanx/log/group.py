@@ -8,6 +8,7 @@ the worker always leads, so that a caller's deadline is kept whatever the networ
 What a batch is worth, and telling its members, is left to `work`.
 """
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -38,6 +39,7 @@ class Group(Generic[J]):
         self._queue: deque[J] = deque()
         self._lock = threading.Lock()
         self._led = False
+        self._at_rest = threading.Condition(self._lock)
         self._wake = threading.Semaphore(0)
         self._worker: threading.Thread | None = None
         self._process = os.getpid()
@@ -63,22 +65,31 @@ class Group(Generic[J]):
 
     def close(self) -> None:
         """Finish what is queued, and take no more."""
+        if os.getpid() != self._process:
+            return  # what is queued is the parent's
         with self._lock:
             self._closed = True
+            while self._led:
+                self._at_rest.wait()
             worker = self._worker
         if worker is not None:
             self._wake.release()
             worker.join()
 
-    def _enqueue(self, job: J, *, inline: bool) -> bool:
-        """Whether the caller leads."""
+    def require_open(self) -> None:
+        """Refuse a handle that was closed, or that came here by a fork."""
         if os.getpid() != self._process:
             msg = "this lake was opened before the process forked: open it again in the child process"
             raise StateError(msg)
+        if self._closed:
+            msg = "the lake is closed: open it again"
+            raise StateError(msg)
+
+    def _enqueue(self, job: J, *, inline: bool) -> bool:
+        """Whether the caller leads."""
+        self.require_open()  # before the lock as well: a fork may have copied it while it was held
         with self._lock:
-            if self._closed:
-                msg = "the lake is closed: open it again"
-                raise StateError(msg)
+            self.require_open()
             self._queue.append(job)
             if self._led:
                 return False
@@ -92,7 +103,7 @@ class Group(Generic[J]):
         while True:
             with self._lock:
                 if not self._queue:
-                    self._led = False
+                    self._rest()
                     return
                 if until is not None and until.done():
                     self._wake_worker()
@@ -110,7 +121,12 @@ class Group(Generic[J]):
             if self._queue:
                 self._wake_worker()
             else:
-                self._led = False
+                self._rest()
+
+    def _rest(self) -> None:
+        """Nobody leads, for there is nothing to do; called with the lock held."""
+        self._led = False
+        self._at_rest.notify_all()
 
     def _wake_worker(self) -> None:
         """Hand over to the worker; called with the lock held."""
@@ -123,6 +139,7 @@ class Group(Generic[J]):
         while True:
             self._wake.acquire()
             with self._lock:
-                if self._closed and not self._queue:
-                    return
-            self._lead(until=None)
+                if not self._led:
+                    return  # woken by `close`: there will be nothing to lead any more
+            with contextlib.suppress(Exception):  # told to the batch by `work`; the others still need a worker
+                self._lead(until=None)

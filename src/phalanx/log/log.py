@@ -10,7 +10,7 @@ readers and acknowledgements get only that.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -22,6 +22,7 @@ from phalanx.errors import (
     NotFoundError,
     PhalanxError,
     SnapshotExpiredError,
+    UnavailableError,
     UnsupportedError,
 )
 from phalanx.ids import LakeId, TransactionId
@@ -34,9 +35,13 @@ from phalanx.log.crowd import Crowd
 from phalanx.log.cursor import Cursor, View
 from phalanx.log.entry import Entry
 from phalanx.log.floor import Freshness, Trimmed, put_base, read_floor, sweep
-from phalanx.objects import Blob, Store, layout
+from phalanx.objects import Blob, Created, Store, layout
 
 S = TypeVar("S")
+R = TypeVar("R")
+
+_FIRST_PAUSE = 0.05
+_LONGEST_PAUSE = 1.0
 
 
 class Attempt(msgspec.Struct, Generic[S], frozen=True):
@@ -99,6 +104,7 @@ class Log(Generic[S]):
         began = clock.steady()
         first = bases.empty(fold)
         put_base(store, layout.floor(1), first, fold, deadline, clock)
+        _require_put_if_absent(store)
         return cls(store, fold, clock, Cursor(first, fold), began)
 
     @property
@@ -140,27 +146,19 @@ class Log(Generic[S]):
         outcome = slot.put(self._store, attempt.blob, name, attempt.data, deadline, self._clock)
         if isinstance(outcome, slot.Unsettled):
             return outcome
-        with self._lock:
-            try:
-                if isinstance(outcome, slot.Taken):
-                    return self._lost(position, outcome)
-                if self._passed_by(position):
-                    self._reload()
-                    return Lost(unsure=True)
-            except PhalanxError as error:
-                if isinstance(outcome, slot.Taken) and not outcome.doubt:
-                    raise
-                return slot.Unsettled(str(error))  # it stood in its slot, or may have; whether that counts is not known
-            self._confirm(position, attempt, began)
-        return Committed(position)
+        try:
+            return self._patiently(lambda: self._conclude(attempt, outcome, began), deadline)
+        except PhalanxError as error:
+            if isinstance(outcome, slot.Taken) and not outcome.doubt:
+                raise
+            return slot.Unsettled(str(error))  # it stood in its slot, or may have; whether that counts is not known
 
-    def give_way(self, losses: int) -> None:
+    def give_way(self, losses: int, deadline: Deadline) -> None:
         """After losing: wait a little if the log is crowded, and know its end again before the next try."""
-        wait = self._crowd.patience(losses)
+        wait = min(self._crowd.patience(losses), deadline.left())
         if wait:
             self._clock.sleep(wait)
-            with self._lock:
-                self._catch_up()
+            self._patiently(self._catch_up, deadline)
 
     def refresh(self) -> View[S]:
         """Read what others have appended."""
@@ -194,7 +192,12 @@ class Log(Generic[S]):
     def as_of(self, time: int) -> View[S]:
         """The last state whose time is not after `time` (rule J3)."""
         view = self.view
-        return view if view.time <= time else replay.restore(self._store, self._fold, self._clock, time=time).view()
+        if view.time > time:
+            view = replay.restore(self._store, self._fold, self._clock, time=max(time, 0)).view()
+        if view.position == 0:
+            msg = "the lake did not exist at that time: choose a later one"
+            raise NotFoundError(msg)
+        return view
 
     def oldest(self) -> int:
         """The lowest position whose entry is kept."""
@@ -217,6 +220,30 @@ class Log(Generic[S]):
     def close(self) -> None:
         """Wait for a checkpoint that is being written."""
         self._checkpointer.wait()
+
+    def _conclude(self, attempt: Attempt[S], outcome: slot.Won | slot.Taken, began: float) -> Outcome:
+        """What a settled slot means; may be called again if storage fails in the middle of it."""
+        position = attempt.position
+        if isinstance(outcome, slot.Taken):
+            return self._lost(position, outcome)
+        if self._passed_by(position):
+            self._reload()
+            return Lost(unsure=True)
+        self._confirm(position, attempt, began)
+        return Committed(position)
+
+    def _patiently(self, what: Callable[[], R], deadline: Deadline) -> R:
+        """Do something that reads storage, again until the deadline if storage does not answer."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                with self._lock:
+                    return what()
+            except UnavailableError:
+                if deadline.left() <= pause:
+                    raise
+            self._clock.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _confirm(self, position: int, attempt: Attempt[S], began: float) -> None:
         """Our own attempt landed: adopt it, unless a refresh in another thread has read it already."""
@@ -317,3 +344,13 @@ class Log(Generic[S]):
         if position < floor:
             return SnapshotExpiredError(f"entry {position} is no longer kept: the oldest is {floor}")
         return CorruptionError(f"entry {position} is missing: run `phalanx check`, and restore it from a copy")
+
+
+def _require_put_if_absent(store: Store) -> None:
+    """Refuse a store that overwrites what exists: some servers speak the protocol and ignore the condition."""
+    with store.prepare([b""]) as blob:
+        if isinstance(blob.put(layout.floor(1)), Created):
+            raise UnsupportedError(
+                f"{store.uri} overwrites an object that exists instead of refusing to: it cannot carry a lake; "
+                "use a store with conditional puts (If-None-Match)"
+            )

@@ -3,6 +3,7 @@
 Secrets stay inside obstore: the `uri` that a store shows has no credentials and no query.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ _REMOTE = {"s3", "s3a", "gs", "az", "adl", "azure", "abfs", "abfss"}
 
 def open_store(uri: str | Path, storage_options: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Store:
     """The store at `uri`; nothing is read or written yet. `timeout` bounds one request to an object store."""
-    text = str(uri)
+    text = os.fspath(uri)
     if not text or "\0" in text:
         msg = "a lake needs a path or URI, for example './lake' or 's3://bucket/prefix'"
         raise InvalidInputError(msg)

@@ -113,9 +113,9 @@ class LocalStore:
             os.close(fd)
         return data
 
-    def get_many(self, names: Sequence[str], *, limit: int) -> list[bytes | None]:
+    def get_many(self, names: Sequence[str], *, limit: int) -> Iterator[bytes | None]:
         """One after the other: a warm disk answers faster than a thread starts."""
-        return [self.get(name, limit=limit) for name in names]
+        return (self.get(name, limit=limit) for name in names)
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Listed]:
         """See `Store`."""

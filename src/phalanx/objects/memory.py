@@ -5,7 +5,7 @@ except that nothing survives the process.
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -47,9 +47,9 @@ class MemoryStore:
             raise CorruptionError(msg)
         return held[0]
 
-    def get_many(self, names: Sequence[str], *, limit: int) -> list[bytes | None]:
+    def get_many(self, names: Sequence[str], *, limit: int) -> Iterator[bytes | None]:
         """See `Store`."""
-        return [self.get(name, limit=limit) for name in names]
+        return (self.get(name, limit=limit) for name in names)
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Listed]:
         """See `Store`."""

@@ -11,7 +11,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from types import TracebackType
@@ -103,12 +103,12 @@ class RemoteStore:
         except (BaseError, OSError, ValueError) as error:
             raise self._refusal("read", name, error) from None
 
-    def get_many(self, names: Sequence[str], *, limit: int) -> list[bytes | None]:
+    def get_many(self, names: Sequence[str], *, limit: int) -> Iterator[bytes | None]:
         """See `Store`."""
         _CLIENT.enter()
         if len(names) <= 1:
-            return [self.get(name, limit=limit) for name in names]
-        return list(self._pool.map(lambda name: self.get(name, limit=limit), names))
+            return iter([self.get(name, limit=limit) for name in names])
+        return self._pool.map(lambda name: self.get(name, limit=limit), names)
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Listed]:
         """See `Store`."""

@@ -11,7 +11,7 @@ what an outcome means for a commit is left to `log/`; names are made in `layout.
 (`phalanx.testing.faults`), so product code has no failpoints.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -74,8 +74,8 @@ class Store(Protocol):
         """The object's bytes, None if it is absent; more than `limit` bytes is a `CorruptionError`."""
         ...
 
-    def get_many(self, names: Sequence[str], *, limit: int) -> list[bytes | None]:
-        """Several objects, in parallel where that helps."""
+    def get_many(self, names: Sequence[str], *, limit: int) -> Iterator[bytes | None]:
+        """Several objects in order, fetched in parallel where that helps; what comes before a failing one is given."""
         ...
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Listed]:

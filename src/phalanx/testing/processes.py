@@ -48,7 +48,14 @@ class Process:
     def stop(self) -> None:
         """SIGSTOP, and wait until it has stopped."""
         os.kill(self.pid, signal.SIGSTOP)
+        self.wait_until_stopped()
+
+    def wait_until_stopped(self, timeout: float = 30) -> None:
+        """Wait until it has stopped, by whatever stopped it."""
+        end = time.monotonic() + timeout
         while self._state() != "T":
+            if time.monotonic() > end:
+                raise AssertionError(f"process {self.pid} did not stop within {timeout} s")
             time.sleep(0.001)
 
     def resume(self) -> None:

@@ -1,6 +1,6 @@
 """A store around another store, for whatever wants to see or change the calls that go through."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -25,9 +25,9 @@ class WrappedStore:
         """See `Store`."""
         return self._get(name, limit)
 
-    def get_many(self, names: Sequence[str], *, limit: int) -> list[bytes | None]:
+    def get_many(self, names: Sequence[str], *, limit: int) -> Iterator[bytes | None]:
         """See `Store`."""
-        return [self._get(name, limit) for name in names]
+        return (self._get(name, limit) for name in names)
 
     def list(self, prefix: str, after: str = "", before: str = "") -> Listing:
         """See `Store`."""

@@ -83,6 +83,10 @@ class Committer:
             self._give_up(intent)
         return intent.ack.result()
 
+    def require_open(self) -> None:
+        """Refuse a handle that was closed, or that came here by a fork."""
+        self._group.require_open()
+
     def close(self) -> None:
         """Finish what was submitted."""
         self._group.close()
@@ -102,8 +106,9 @@ class Committer:
         except PhalanxError as error:
             ack.settle((intent.ack, _copy(error)) for intent in waiting)
         except BaseException as error:
-            log.exception("the commit loop failed")
-            ack.settle((intent.ack, _unknown(f"internal error: {error!r}")) for intent in waiting)
+            if isinstance(error, Exception):
+                log.exception("the commit loop failed")
+            ack.settle((intent.ack, _unknown(f"the commit was broken off by {error!r}")) for intent in waiting)
             raise
 
     def _commit_some(self, waiting: list[Intent]) -> list[Intent]:
@@ -120,7 +125,7 @@ class Committer:
                         intent.unsure_at = batch.position if outcome.unsure else None
                     waiting = batch.chosen + deferred
                     losses += 1
-                    self._log.give_way(losses)
+                    self._log.give_way(losses, _latest(batch.chosen))
                     continue
                 result = outcome.position if isinstance(outcome, Committed) else outcome
                 ack.settle(
