@@ -18,6 +18,7 @@ from phalanx.errors import (
 from phalanx.history import Commit
 from phalanx.lake import Lake
 from phalanx.lake import open_lake as open  # noqa: A004 - what users type is phalanx.open
+from phalanx.log import action as actions
 from phalanx.snapshot import Snapshot
 
 __version__ = "0.1.0"
@@ -40,5 +41,6 @@ __all__ = [
     "UnavailableError",
     "UnsupportedError",
     "__version__",
+    "actions",
     "open",
 ]

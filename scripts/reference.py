@@ -1,0 +1,86 @@
+"""Writes docs/cli.md and docs/api.md from the code; a test compares them with what is checked in."""
+
+import inspect
+from pathlib import Path
+
+import typer
+from typer.core import TyperArgument, TyperGroup, TyperOption
+
+import phalanx
+from phalanx.cli.app import app
+from phalanx.cli.output import EXIT_CODES
+
+DOCS = Path(__file__).parent.parent / "docs"
+_MADE = "<!-- Made by `make docs`; do not edit. -->\n"
+
+
+def cli_page() -> str:
+    """The command line: every verb, its arguments and options, and the exit codes."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    parts = ["# Command line\n", _MADE, "`phalanx VERB LAKE …`; the lake may come from `PHALANX_LAKE`.\n"]
+    for name, command in group.commands.items():
+        usage = " ".join((p.name or "").upper() for p in command.params if isinstance(p, TyperArgument))
+        parts.append(f"## phalanx {name}\n\n{command.help}\n\n`phalanx {name} {usage} [options]`\n")
+        rows = [_option(parameter) for parameter in command.params if isinstance(parameter, TyperOption)]
+        parts.append("\n".join(["| option | meaning | default |", "|---|---|---|", *rows]) + "\n")
+    codes = [f"| {code} | `{kind.__name__}` | {_first_line(kind)} |" for kind, code in EXIT_CODES.items()]
+    parts.append("## Exit codes\n")
+    parts.append("\n".join(["| code | error | meaning |", "|---|---|---|", "| 0 | | success |", *codes]) + "\n")
+    return "\n".join(parts)
+
+
+def api_page() -> str:
+    """The Python interface: what `import phalanx` gives, with signatures and first sentences."""
+    parts = ["# Python interface\n", _MADE]
+    parts.append(f"## phalanx.open\n\n```python\nphalanx.open{_signature(phalanx.open)}\n```\n\n{_doc(phalanx.open)}\n")
+    for kind in (phalanx.Lake, phalanx.Snapshot):
+        parts.append(f"## {kind.__name__}\n\n{_doc(kind)}\n")
+        rows = []
+        for name, member in vars(kind).items():
+            if name.startswith("_"):
+                continue
+            if isinstance(member, property):
+                rows.append(f"| `{name}` | {_first_line(member)} |")
+            else:
+                rows.append(f"| `{name}{_signature(member, skip_self=True)}` | {_first_line(member)} |")
+        parts.append("\n".join(["| member | what it does |", "|---|---|", *rows]) + "\n")
+    errors = [name for name in phalanx.__all__ if name.endswith("Error")]
+    rows = [f"| `{name}` | {_first_line(getattr(phalanx, name))} |" for name in errors]
+    parts.append("## Errors\n")
+    parts.append("\n".join(["| error | meaning |", "|---|---|", *rows]) + "\n")
+    return "\n".join(parts)
+
+
+def _option(parameter: TyperOption) -> str:
+    names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
+    default = "" if parameter.is_flag or parameter.default in (None, False) else f"`{parameter.default}`"
+    return f"| {names} | {parameter.help} | {default} |"
+
+
+def _signature(function: object, *, skip_self: bool = False) -> str:
+    signature = inspect.signature(function)  # type: ignore[arg-type]
+    kept = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for name, parameter in signature.parameters.items()
+        if not (skip_self and name == "self")
+    ]
+    return str(signature.replace(parameters=kept, return_annotation=inspect.Signature.empty))
+
+
+def _doc(thing: object) -> str:
+    return inspect.getdoc(thing) or ""
+
+
+def _first_line(thing: object) -> str:
+    return _doc(thing).split("\n")[0].replace("|", "\\|")
+
+
+def pages() -> dict[str, str]:
+    """File names and their contents."""
+    return {"cli.md": cli_page(), "api.md": api_page()}
+
+
+if __name__ == "__main__":
+    for name, text in pages().items():
+        (DOCS / name).write_text(text)

@@ -1,0 +1,91 @@
+"""Nothing undocumented, nothing untrue: the docs are run, compared and followed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from phalanx.log.action import Settings
+from scripts.reference import pages
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("name", pages())
+def test_a_generated_page_is_what_the_code_says_today(name: str) -> None:
+    """`make docs` was run after the last change."""
+    assert (ROOT / "docs" / name).read_text() == pages()[name], "run: make docs"
+
+
+def test_the_python_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
+    """All Python blocks, one after the other, in a fresh folder."""
+    code = "\n".join(blocks(ROOT / "README.md", "python"))
+    assert "phalanx.open" in code
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_commands_of_the_readme_run_as_they_stand(tmp_path: Path) -> None:
+    """Every line of the readme that begins with `phalanx` or `$ phalanx`, in order."""
+    text = (ROOT / "README.md").read_text()
+    commands = re.findall(r"^(?:\$ )?(phalanx .*?)(?:\s+#.*)?$", text, re.MULTILINE)
+    assert len(commands) >= 4
+    for command in commands:
+        line = command.replace("phalanx", f"{sys.executable} -m phalanx", 1)
+        done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_and_every_named_file_exists(page: Path) -> None:
+    """Links between pages, and files of the project that a page names in code style."""
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for named in re.findall(r"`((?:src|tests|docs|specs|bench|examples|scripts)/[\w./-]+)`", text):
+        assert (ROOT / named).exists(), f"{page.name} names {named}"
+
+
+def test_every_setting_is_in_the_table_of_defaults_with_its_value() -> None:
+    """What is decided when a lake is created is documented."""
+    table = (ROOT / "docs" / "defaults.md").read_text()
+    for name in Settings.__struct_fields__:
+        value = getattr(Settings(), name)
+        row = next((line for line in table.splitlines() if line.startswith(f"| `{name}` |")), None)
+        assert row is not None, name
+        assert f"{value:,.0f}" in row if isinstance(value, int | float) else str(value) in row
+
+
+def test_rules_invariants_and_bugs_have_all_their_numbers() -> None:
+    """The numbers that code and tests cite exist."""
+    rules = (ROOT / "docs" / "protocol.md").read_text()
+    for rule in ["A1", "A8", "B1", "B8", "C1", "C10", "D4", "E1", "E6", "F3", "G5", "H1", "H3", "J3"]:
+        assert re.search(rf"\b{rule}\b", rules), rule
+    assert all(f"| I{number} |" in (ROOT / "docs" / "invariants.md").read_text() for number in range(1, 15))
+    bugs = (ROOT / "docs" / "known-bugs.md").read_text()
+    assert all(re.search(rf"^\| {number} \|", bugs, re.MULTILINE) for number in range(1, 42))
+
+
+def test_every_citation_in_the_code_is_of_a_rule_that_exists() -> None:
+    """`rule A7` in a comment leads somewhere."""
+    rules = (ROOT / "docs" / "protocol.md").read_text()
+    for path in [*ROOT.glob("src/**/*.py"), *ROOT.glob("tests/**/*.py")]:
+        for rule in re.findall(r"\brules? ([A-HJK]\d{1,2})\b", path.read_text()):
+            assert re.search(rf"\*\*{rule}\*\*", rules), f"{path.name} cites rule {rule}"
+
+
+def test_the_demo_ends_with_its_verdict(tmp_path: Path) -> None:
+    """`make demo`, short: something was acknowledged, one writer was killed, nothing is lost."""
+    command = [sys.executable, "-m", "examples.demo", "--seconds", "2", "--folder", str(tmp_path / "demo")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "verdict: nothing lost" in done.stdout
+    assert "killed" in done.stdout

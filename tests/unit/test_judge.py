@@ -1,0 +1,213 @@
+"""The judge: every action against every action, in both orders (known bug 19)."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from phalanx.catalog import State, step
+from phalanx.log import action as do
+from phalanx.log.entry import Transaction
+from phalanx.txn.conflict import RULES, Already, Conflict, Go, Kind, Verdict, judge
+
+A, B, C = "a" * 32, "b" * 32, "c" * 32
+BASE_END, LANDED, JUDGED = 9, 10, 11
+
+
+def transaction(*actions: do.Action) -> Transaction:
+    return Transaction(b"1" * 16, "", actions)
+
+
+def verdict(state: State, *actions: do.Action) -> Verdict:
+    return judge(transaction(*actions), state, JUDGED)[0]
+
+
+def base() -> State:
+    """An empty namespace n, a table t, a tag old, and a source that has come to 4."""
+    state = step(State(), 1, transaction(do.Found(do.Settings())))
+    held = (
+        do.CreateNamespace(("n",), {}),
+        do.CreateTable(("t",), A, {}),
+        do.PutTag("old", 1, False),
+        do.Progress("feed", None, 4),
+    )
+    return step(state, BASE_END, transaction(*held))
+
+
+SAMPLES: dict[str, tuple[do.Action, ...]] = {
+    "found": (do.Found(do.Settings()),),
+    "make namespace x": (do.CreateNamespace(("x",), {}),),
+    "alter namespace n": (do.AlterNamespace(("n",), {"k": "v"}),),
+    "drop namespace n": (do.DropNamespace(("n",)),),
+    "make table x": (do.CreateTable(("x",), B, {}),),
+    "make table n.i": (do.CreateTable(("n", "i"), C, {}),),
+    "drop table t": (do.DropTable(("t",), A),),
+    "replace table t": (do.DropTable(("t",), A), do.CreateTable(("t",), B, {})),
+    "rename t to x": (do.RenameTable(("t",), A, ("x",)),),
+    "rename t to n.t": (do.RenameTable(("t",), A, ("n", "t")),),
+    "tag v = 3": (do.PutTag("v", 3, False),),
+    "tag v = 4": (do.PutTag("v", 4, False),),
+    "move v to 4": (do.PutTag("v", 4, True),),
+    "untag old": (do.Untag("old"),),
+    "set property": (do.SetProperty("k", "v"),),
+    "feed 4 to 5": (do.Progress("feed", 4, 5),),
+    "feed 4 to 6": (do.Progress("feed", 4, 6),),
+}
+# Down: what landed first. Across, in the same order: what is judged next.
+#   .  goes ahead       =  has taken effect already
+#   E  exists   M  is missing   N  is not empty   C  has changed   B  is behind
+MATRIX = """
+    found              E . . . . . . . . . . . . . . . .
+    make namespace x   E E . . E . . . E . . . . . . . .
+    alter namespace n  E . . . . . . . . . . . . . . . .
+    drop namespace n   E . M M . M . . . M . . . . . . .
+    make table x       E E . . E . . . E . . . . . . . .
+    make table n.i     E . . N . E . . . . . . . . . . .
+    drop table t       E . . . . . M M M M . . . . . . .
+    replace table t    E . . . . . C C C C . . . . . . .
+    rename t to x      E E . . E . M M M M . . . . . . .
+    rename t to n.t    E . . N . . M M M M . . . . . . .
+    tag v = 3          E . . . . . . . . . = E . . . . .
+    tag v = 4          E . . . . . . . . . E = = . . . .
+    move v to 4        E . . . . . . . . . E = = . . . .
+    untag old          E . . . . . . . . . . . . M . . .
+    set property       E . . . . . . . . . . . . . . . .
+    feed 4 to 5        E . . . . . . . . . . . . . . = B
+    feed 4 to 6        E . . . . . . . . . . . . . . B =
+"""
+LETTERS = {"E": Kind.EXISTS, "M": Kind.MISSING, "N": Kind.NOT_EMPTY, "C": Kind.CHANGED, "B": Kind.BEHIND}
+ROWS = {line[4:22].strip(): line[22:].split() for line in MATRIX.strip("\n").splitlines()}
+
+
+def letter(found: Verdict) -> str:
+    if isinstance(found, Go | Already):
+        return "." if isinstance(found, Go) else "="
+    return next(letter for letter, kind in LETTERS.items() if kind is found.kind)
+
+
+@pytest.mark.parametrize("first", SAMPLES)
+def test_what_landed_first_decides_what_may_follow(first: str) -> None:
+    """Every action against every action, in both orders, as written down in the matrix."""
+    state = base()
+    if first != "found":  # the lake was founded before anything else could land
+        found, state = judge(transaction(*SAMPLES[first]), state, LANDED)
+        assert found == Go()
+    verdicts = {second: verdict(state, *actions) for second, actions in SAMPLES.items()}
+    assert [letter(found) for found in verdicts.values()] == ROWS[first]
+    for second, found in verdicts.items():
+        if not isinstance(found, Go) and letter(found) in "=EBC":
+            moved = first.startswith("rename") and second.endswith(" x")  # a table keeps the position of its creation
+            winner = 1 if second == "found" else BASE_END if moved else LANDED
+            assert found.position == winner, f"{second} after {first}"
+
+
+def test_every_kind_of_action_is_in_the_matrix() -> None:
+    """A new kind of action fails here until it has rules, a sample, a row and a column."""
+    kinds = {type(action) for actions in SAMPLES.values() for action in actions}
+    assert kinds == set(do.Action.__args__) == set(RULES)
+    assert list(ROWS) == list(SAMPLES)
+    assert all(len(row) == len(SAMPLES) for row in ROWS.values())
+
+
+def test_a_table_that_was_dropped_and_created_anew_is_another_table() -> None:
+    """I10: neither drop nor rename mistakes it for the one they mean, and the error says since when it is another."""
+    anew = step(base(), LANDED, transaction(do.DropTable(("t",), A), do.CreateTable(("t",), B, {})))
+    for action in (do.DropTable(("t",), A), do.RenameTable(("t",), A, ("u",))):
+        found = verdict(anew, action)
+        assert isinstance(found, Conflict)
+        assert (found.kind, found.position) == (Kind.CHANGED, LANDED)
+    assert verdict(anew, do.DropTable(("t",), B)) == Go()
+
+
+def test_another_table_under_a_renamed_ones_name_is_not_taken_for_it() -> None:
+    """I10: t was renamed away and a new t made; what means the old one does not touch the new one."""
+    swapped = step(base(), LANDED, transaction(do.RenameTable(("t",), A, ("u",)), do.CreateTable(("t",), B, {})))
+    found = verdict(swapped, do.DropTable(("t",), A))
+    assert isinstance(found, Conflict)
+    assert found.kind is Kind.CHANGED
+    assert verdict(swapped, do.DropTable(("u",), A)) == Go()
+
+
+@pytest.mark.parametrize(
+    ("held", "expected", "new", "wanted"),
+    [
+        (None, None, 1, Go()),
+        (None, 1, 2, Kind.BEHIND),
+        (4, 4, 5, Go()),
+        (4, 4, 2, Go()),
+        (4, 3, 4, Already(BASE_END)),
+        (4, None, 4, Already(BASE_END)),
+        (4, 4, 4, Already(BASE_END)),
+        (4, 3, 5, Kind.BEHIND),
+        (4, 5, 6, Kind.BEHIND),
+        (4, None, 5, Kind.BEHIND),
+        (0, None, 0, Already(BASE_END)),
+        (0, 0, -1, Go()),
+    ],
+)
+def test_progress_is_compare_and_set(held: int | None, expected: int | None, new: int, wanted: Verdict | Kind) -> None:
+    """B7: at `new` it was done before; not at `expected` it is refused; otherwise it goes ahead."""
+    state = State() if held is None else step(State(), BASE_END, transaction(do.Progress("s", None, held)))
+    found = verdict(state, do.Progress("s", expected, new))
+    assert (found.kind if isinstance(found, Conflict) else found) == wanted
+
+
+def test_progress_settles_the_whole_transaction() -> None:
+    """B7: the numbered work was done before, so what else it carries is neither judged nor done again."""
+    done = (do.CreateTable(("x",), B, {}), do.Progress("feed", 4, 5))
+    state = step(base(), LANDED, transaction(*done))
+    assert verdict(state, *done) == Already(LANDED)
+    assert verdict(state, do.Progress("feed", 4, 5), do.DropTable(("none",), A)) == Already(LANDED)
+    assert letter(verdict(state, do.CreateTable(("y",), C, {}), do.Progress("feed", 5, 6))) == "."
+    assert letter(verdict(state, do.CreateTable(("y",), C, {}), do.Progress("feed", 4, 6))) == "B"
+
+
+def test_a_tag_that_is_there_already_holds_up_nothing_else() -> None:
+    """Alone it has taken effect before; beside other work it is no objection."""
+    state = step(base(), LANDED, transaction(do.PutTag("v", 3, False)))
+    assert verdict(state, do.PutTag("v", 3, False)) == Already(LANDED)
+    found, after = judge(transaction(do.PutTag("v", 3, False), do.SetProperty("k", "v")), state, JUDGED)
+    assert found == Go()
+    assert after.properties["k"] == "v"
+
+
+MAKE, FILL = do.CreateNamespace(("m",), {}), do.CreateTable(("m", "t"), B, {})
+
+
+@pytest.mark.parametrize(
+    ("actions", "wanted"),
+    [
+        ((), "."),
+        ((MAKE, FILL), "."),
+        ((FILL, MAKE), "M"),
+        ((MAKE, MAKE), "E"),
+        ((MAKE, do.DropNamespace(("m",)), MAKE), "."),
+        ((MAKE, FILL, do.DropNamespace(("m",))), "N"),
+        ((MAKE, FILL, do.DropTable(("m", "t"), B), do.DropNamespace(("m",))), "."),
+        ((do.DropTable(("t",), A), do.CreateTable(("t",), B, {})), "."),
+        ((do.CreateTable(("t",), B, {}), do.DropTable(("t",), A)), "E"),
+        ((do.DropTable(("t",), A), do.DropTable(("t",), A)), "M"),
+        ((do.DropTable(("t",), A), do.CreateTable(("t",), B, {}), do.DropTable(("t",), A)), "C"),
+        ((do.RenameTable(("t",), A, ("u",)), do.RenameTable(("u",), A, ("t",))), "."),
+        ((do.RenameTable(("t",), A, ("t",)),), "E"),
+        ((do.RenameTable(("t",), A, ("none", "t")),), "M"),
+        ((do.CreateNamespace(("t", "inner"), {}),), "M"),
+        ((do.PutTag("v", 1, False), do.PutTag("v", 2, False)), "E"),
+        ((do.PutTag("v", 1, False), do.PutTag("v", 2, True), do.Untag("v")), "."),
+        ((do.Progress("feed", 4, 5), do.Progress("feed", 5, 6)), "."),
+        ((do.Progress("feed", 5, 6), do.Progress("feed", 4, 5)), "B"),
+        ((do.SetProperty("k", "1"), do.Untag("none")), "M"),
+    ],
+)
+def test_the_order_inside_a_transaction_counts(actions: Sequence[do.Action], wanted: str) -> None:
+    """Each action is judged on what the ones before it leave; one that may not land keeps back all of them."""
+    state = base()
+    found, after = judge(transaction(*actions), state, JUDGED)
+    assert letter(found) == wanted
+    assert after == (step(state, JUDGED, transaction(*actions)) if wanted == "." else state)
+
+
+def test_an_objection_says_what_to_do() -> None:
+    """Every kind carries advice, and every message names its object."""
+    assert all(kind.value for kind in Kind)
+    found = verdict(base(), do.CreateTable(("t",), B, {}))
+    assert found == Conflict(Kind.EXISTS, "table 't' exists already, since version 9", BASE_END)
