@@ -31,11 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if malformed:
         parser.error(f"--option takes key=value, not {malformed[0]!r}")
     options = dict(option.split("=", 1) for option in asked.option)
-    for name in asked.suite or SUITES:
-        place = Place(asked.lake, options, asked.out)
-        finished = run(name, SUITES[name], place, asked.out, quick=asked.quick)
-        if not finished:
-            return 130
+    with Place(asked.lake, options, asked.out) as place:
+        for name in asked.suite or SUITES:
+            finished = run(name, SUITES[name], place, asked.out, quick=asked.quick)
+            if not finished:
+                return 130
     return 0
 
 

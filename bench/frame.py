@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -24,7 +25,11 @@ Suite = Callable[["Bench"], Iterator[Section]]
 
 
 class Place:
-    """Where lakes are made: a folder that is removed in the end, or a prefix in an object store."""
+    """Where lakes are made: a folder that is removed in the end, or a prefix in an object store.
+
+    Nothing is removed before the last suite is done: ext4 makes new files slowly, for minutes, near many that were
+    just deleted.
+    """
 
     def __init__(self, lake: str | None, options: Mapping[str, str], out: Path) -> None:
         scheme, found, path = (lake or "").partition("://")
@@ -37,6 +42,7 @@ class Place:
             above = out if lake is None else Path(path if found else lake)
             above.mkdir(parents=True, exist_ok=True)
             self.root = tempfile.mkdtemp(prefix="lakes-", dir=above.absolute())
+            machine.keep_apart(self.folder)
         else:
             self.root = f"{(lake or '').rstrip('/')}/bench-{time.time_ns()}"
         self._made: list[str] = []
@@ -70,7 +76,10 @@ class Place:
         """Open the lake at an address, and create it if there is none; "disk" is the default durability."""
         return open_lake(uri, create=True, storage_options=self.options or None, settings=settings)
 
-    def remove(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Leave nothing behind."""
         if self.local:
             shutil.rmtree(self.root, ignore_errors=True)
@@ -192,7 +201,6 @@ def run(name: str, suite: Suite, place: Place, out: Path, *, quick: bool) -> boo
         seconds = round(time.perf_counter() - began, 1)
         more = {"place": described, "seconds": seconds, "load_after": machine.load()}
         report.write(complete=finished, more=more)
-        place.remove()
     for section in report.sections:
         if not section.complete:
             show(console, section)

@@ -5,7 +5,6 @@ writer does that will not try before it knows the end. Here one writer at a time
 for the first time since others did (cold). Several at once are in `contended.py`.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
@@ -24,6 +23,7 @@ from phalanx.objects.memory import MemoryStore
 
 BEHIND = (0, 1, 10)
 WAYS = ("blind-first", "read-first")
+CALLS = ("put", "get", "list")
 _numbers = count()
 
 
@@ -39,9 +39,9 @@ class Ground(msgspec.Struct, frozen=True):
 class Handle:
     """A lake opened by a process of its own, as the log sees it; slow only once it is open."""
 
-    def __init__(self, ground: Ground, reach: Callable[[], Store]) -> None:
+    def __init__(self, ground: Ground, reach: Callable[[], Store], spread: float = 0.0) -> None:
         self.counted = ParallelCountingStore(reach(), remote=ground.remote)
-        self._slow = LatencyStore(self.counted, 0.0) if ground.latency else None
+        self._slow = LatencyStore(self.counted, 0.0, spread) if ground.latency else None
         self._latency = ground.latency
         self.lake: Lake = join(self._slow or self.counted, SYSTEM, Settings(), timeout=30)
         # Waiting after a loss looks at how many writers there are: these are to be told apart, as processes are.
@@ -119,13 +119,13 @@ def _cold(ground: Ground, behind: int) -> Attempt:
 
 
 def _case(bench: Bench, section: Section, name: str, attempt: Attempt, rounds: int) -> None:
-    asked: dict[str, list[Counter[str]]] = {way: [] for way in WAYS}
+    asked: dict[str, list[tuple[int, ...]]] = {way: [] for way in WAYS}
 
     def once(way: str) -> None:
         handle, after = attempt(way)
         with handle.counted.counted() as counts:
             timed(section.series(f"{name}, {way}"), partial(handle.commit, way))()
-        asked[way].append(counts)
+        asked[way].append(tuple(counts[call] for call in CALLS))
         after()
 
     bench.in_turns(name, rounds, {way: partial(once, way) for way in WAYS})
@@ -134,7 +134,7 @@ def _case(bench: Bench, section: Section, name: str, attempt: Attempt, rounds: i
     figures["read / blind"] = median(read) / median(blind)
     for way, short in zip(WAYS, ("blind", "read"), strict=True):
         # The median, call by call: a checkpoint that is due is nobody's in particular.
-        figures[f"{short} requests"] = _requests([[one[call] for one in asked[way]] for call in ("put", "get", "list")])
+        figures[f"{short} requests"] = _requests(list(zip(*asked[way], strict=True)))
     section.row(name, figures)
     section.ratio(f"{name}: latency of read-first / blind-first", median(read) / median(blind))
 

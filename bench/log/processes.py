@@ -50,7 +50,7 @@ class _Runs:
         return run
 
     def raw(self, count: int) -> Step:
-        seconds = self._bench.seconds(1.5, 0.2)
+        seconds = self._bench.seconds(0.8, 0.2)
 
         def run() -> None:
             folder = self._bench.place.new("raw")

@@ -1,9 +1,10 @@
 """Typed identifiers: 16 random bytes each, so that no two processes need to agree on anything.
 
-Randomness comes in as an argument (`Entropy`, see clock.py), so that a run can be repeated. Every id is drawn
-from the kernel at the moment it is needed: nothing is buffered in the process, so a fork cannot duplicate ids.
+Randomness comes in as an argument (see clock.py), so that a run can be repeated.
 """
 
+import itertools
+from collections.abc import Callable
 from typing import NewType
 
 LakeId = NewType("LakeId", bytes)
@@ -17,6 +18,20 @@ NO_LAKE = LakeId(bytes(ID_BYTES))
 """The lake id of `floor/1`, which is written before entry 1 decides the real one."""
 
 
-def show(identifier: bytes) -> str:
-    """Ids as people see them: hexadecimal digits."""
-    return identifier.hex()
+_DRAWN = 10
+
+
+class TransactionIds:
+    """Ids of one handle's transactions: 10 random bytes drawn once, and a counter.
+
+    Asking the kernel for each would cost as much as encoding the transaction. A handle is refused after a fork, so no
+    id is drawn twice (rule B1).
+    """
+
+    def __init__(self, token: Callable[[int], bytes]) -> None:
+        self._prefix = token(_DRAWN)
+        self._count = itertools.count()
+
+    def next(self) -> bytes:
+        """One more."""
+        return self._prefix + next(self._count).to_bytes(ID_BYTES - _DRAWN, "big")

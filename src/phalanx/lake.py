@@ -16,7 +16,7 @@ from phalanx.catalog import Catalog, State
 from phalanx.clock import SYSTEM, Clock, Deadline
 from phalanx.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from phalanx.history import Commit, commits
-from phalanx.ids import ID_BYTES
+from phalanx.ids import TransactionIds
 from phalanx.log import action as do
 from phalanx.log.action import Settings
 from phalanx.log.log import Log
@@ -67,9 +67,8 @@ def join(
         lake = Lake(store, log, clock, timeout)
         try:
             lake.commit([do.Found(found)])
-        except AlreadyExistsError:  # another process was quicker: this is its lake, with its settings
-            lake.close()
-            lake = Lake(store, Log.open(store, Catalog(), clock), clock, timeout)
+        except AlreadyExistsError:
+            lake.refresh()  # another process was quicker: this is its lake
     for key, value in (agree or {}).items():
         held = getattr(lake.settings, key)
         if held != value:
@@ -87,6 +86,7 @@ class Lake:
         self._log = log
         self._clock = clock
         self._timeout = timeout
+        self._ids = TransactionIds(clock.token)
         self._committer = Committer(store, log, clock)
 
     @property
@@ -210,13 +210,7 @@ class Lake:
 
     def follow(self, since: int | None = None, *, poll: float = 0.2) -> Iterator[Commit]:
         """Commits as they land, oldest first, from the one after `since` on (the end of the log by default). Never ends."""
-        position = self.version if since is None else since
-        while True:
-            end = self.version
-            while position < end:
-                position += 1
-                yield from commits(position, self._log.read(position))
-            self._clock.sleep(poll)
+        return self._follow(self.version if since is None else since, poll)
 
     def commit(self, actions: Sequence[do.Action], *, note: str = "", timeout: float | None = None) -> int:
         """Bring these actions into the log as one transaction; the position they landed on."""
@@ -224,7 +218,7 @@ class Lake:
 
     async def commit_async(self, actions: Sequence[do.Action], *, note: str = "", timeout: float | None = None) -> int:
         """As `commit`, for asyncio: many callers share entries."""
-        return await self._committer.commit_async(self._intent(actions, note, timeout))
+        return await self._committer.submit(self._intent(actions, note, timeout))
 
     def close(self) -> None:
         """Finish what was submitted and let go."""
@@ -240,6 +234,14 @@ class Lake:
     def __repr__(self) -> str:
         return f"<Lake {self.uri} at version {self._log.view.position}>"
 
+    def _follow(self, position: int, poll: float) -> Iterator[Commit]:
+        while True:
+            end = self.version
+            while position < end:
+                position += 1
+                yield from commits(position, self._log.read(position))
+            self._clock.sleep(poll)
+
     def _intent(self, actions: Sequence[do.Action], note: str, timeout: float | None) -> Intent:
         deadline = Deadline.after(self._clock, self._timeout if timeout is None else timeout)
-        return intend(actions, self._clock.token(ID_BYTES), deadline, note=note)
+        return intend(actions, self._ids.next(), deadline, note=note)

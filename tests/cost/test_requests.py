@@ -41,7 +41,7 @@ def test_a_commit_after_a_long_pause_reads_the_floor_once() -> None:
 
 @pytest.mark.parametrize("newer", [1, 2, 7, 60])
 def test_a_commit_that_meets_newer_entries_reads_those_and_puts_once_more(newer: int) -> None:
-    """k newer entries: k reads, one listing for the end, two puts."""
+    """With k newer entries: k reads, one listing for the end, two puts."""
     store, others, clock = two()
     lake, other = handle(store, clock), handle(others, clock)
     fill(other, newer)

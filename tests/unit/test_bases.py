@@ -186,4 +186,4 @@ def test_checkpoints_are_written_by_the_process_that_crosses_the_interval() -> N
         commit(lake, f"c{number}")
         lake._log.close()
     assert [layout.checkpoint_position(name) for name in stored(store, layout.CHECKPOINT)] == [4, 8, 12]
-    assert list(checkpoint.candidates(store, Catalog(), lambda _: True))[0].position == 12
+    assert next(checkpoint.candidates(store, Catalog(), lambda _: True)).position == 12

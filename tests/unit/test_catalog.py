@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from phalanx import catalog
 from phalanx.catalog import Catalog, Mark, Namespace, State, Table, Tag
 from phalanx.errors import CorruptionError, InternalError
-from phalanx.ids import AttemptId, LakeId
+from phalanx.ids import AttemptId, LakeId, TransactionId
 from phalanx.log import action as do
 from phalanx.log import base as bases
 from phalanx.log.cursor import Cursor
@@ -187,7 +187,8 @@ def test_equal_states_are_equal_bytes_whatever_the_order(
 def test_a_dump_of_another_shape_is_not_taken_for_a_state() -> None:
     """A base that was damaged or made by other rules is an error, never an empty lake."""
     good = msgspec.msgpack.decode(FOLD.dump(prepared()))
-    for changed in ({**good, "new": 1}, {**good, "tables": 5}, {key: good[key] for key in good if key != "tags"}, []):
+    wrong: list[object] = [{**good, "new": 1}, {**good, "tables": 5}, {"founded": True}, []]
+    for changed in wrong:
         with pytest.raises(msgspec.DecodeError):
             FOLD.load(msgspec.msgpack.encode(changed))
 
@@ -212,7 +213,7 @@ def test_a_transaction_id_that_was_seen_is_ignored() -> None:
     moving.advance(4, entry(4, 4, once, transaction(4, do.SetProperty("k", "v"))))
     assert ("t",) not in moving.state.tables
     assert moving.state.properties["k"] == "v"
-    assert moving.recent.find(once.id) == 2
+    assert moving.recent.find(TransactionId(once.id)) == 2
 
 
 def test_the_memory_of_ids_has_the_size_the_lake_was_given() -> None:
@@ -222,7 +223,7 @@ def test_the_memory_of_ids_has_the_size_the_lake_was_given() -> None:
     for number in range(2, 8):
         moving.advance(number, entry(number, number, transaction(number)))
     assert len(moving.recent) == 3
-    assert [moving.recent.find(transaction(number).id) for number in (4, 5, 7)] == [None, 5, 7]
+    assert [moving.recent.find(TransactionId(transaction(number).id)) for number in (4, 5, 7)] == [None, 5, 7]
     assert moving.recent.since == 5
 
 

@@ -291,7 +291,7 @@ def test_an_entry_that_needs_a_newer_phalanx_stops_reading_and_writing(remote: b
     fill(lake, 2)
     with store.prepare([_entry_bytes(lake.id, "future", features=1 << 9)]) as blob:
         blob.put(layout.entry(4))
-    for attempt in (lambda: commit(lake, "x"), lambda: lake.refresh(), lambda: trim(lake, 2)):
+    for attempt in (lambda: commit(lake, "x"), lake.refresh, lambda: trim(lake, 2)):
         with pytest.raises(UnsupportedError, match="upgrade Phalanx"):
             attempt()
     with pytest.raises(UnsupportedError):

@@ -4,17 +4,22 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import TypeVar
 
 import pytest
 
 import phalanx
-from phalanx.clock import SYSTEM
+from phalanx.catalog import Catalog
+from phalanx.clock import SYSTEM, Deadline
 from phalanx.errors import InvalidInputError, NotFoundError, StateError
 from phalanx.lake import join
 from phalanx.log.action import Settings
-from phalanx.objects import Blob, Put, layout
+from phalanx.log.log import Log
+from phalanx.objects import Blob, Listed, Put, layout
 from phalanx.objects.memory import MemoryStore
 from phalanx.testing import CountingStore, Process
+
+T = TypeVar("T")
 
 
 def test_a_lake_opens_where_it_was_created(tmp_path: Path) -> None:
@@ -150,6 +155,31 @@ def test_four_processes_create_one_lake(tmp_path: Path) -> None:
     with phalanx.open(tmp_path) as lake:
         assert ids == {lake.id}
         assert lake.version == 5
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_lake_that_appears_while_it_is_opened_is_not_damaged(remote: bool) -> None:
+    """F2: entry 1 was not there when it was looked for, and is there a moment later."""
+    inner = MemoryStore()
+    Log.begin(inner, Catalog(), SYSTEM, Deadline.after(SYSTEM, 5))
+    created: list[phalanx.Lake] = []
+
+    class Early(CountingStore):
+        """Another process puts entry 1 right after this one has looked for it."""
+
+        def _get(self, name: str, limit: int) -> bytes | None:
+            return self._afterwards(name == layout.entry(1), super()._get(name, limit))
+
+        def _list(self, prefix: str, after: str, before: str) -> list[Listed]:
+            return self._afterwards(prefix == layout.LOG, super()._list(prefix, after, before))
+
+        def _afterwards(self, looked: bool, seen: T) -> T:
+            if looked and not seen and not created:
+                created.append(join(inner, SYSTEM, Settings(), timeout=5))
+            return seen
+
+    with join(Early(inner, remote=remote), SYSTEM, None, timeout=5) as lake:
+        assert lake.id == created[0].id
 
 
 def test_whoever_joins_while_creating_obeys_the_settings_that_won() -> None:

@@ -49,7 +49,7 @@ def test_a_taken_slot_is_lost_whatever_the_first_answer_was(fault: Fault | None)
 
 
 def test_a_loss_with_no_doubt_says_so() -> None:
-    """ "Exists" on the first try means that our bytes never were there; after an unknown answer they might have been."""
+    """An "exists" on the first try means that our bytes never were there; after an unknown answer they might have been."""
     store, clock = faulty(None)
     occupy(store)
     outcome = put(store, clock)

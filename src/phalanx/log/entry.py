@@ -38,12 +38,9 @@ class Sealed(msgspec.Struct, frozen=True):
 
     transaction: Transaction
     encoded: bytes
-    payloads: tuple[bytes, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """Bytes it adds to an entry, a little over-estimated."""
-        return len(self.encoded) + sum(len(payload) + 128 for payload in self.payloads)
+    payloads: tuple[bytes, ...]
+    size: int
+    """Bytes it adds to an entry, a little over-estimated."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -90,11 +87,11 @@ def seal(transaction: Transaction, payloads: Sequence[bytes] = ()) -> Sealed:
     except (msgspec.ValidationError, TypeError, OverflowError, UnicodeEncodeError) as error:
         msg = f"this change cannot be written to the log: {error}"
         raise InvalidInputError(msg) from error
-    sealed = Sealed(transaction, encoded, tuple(payloads))
-    if transaction.payloads != len(payloads) or sealed.size > frame.MAX_FRAME - (1 << 16):
-        msg = f"this change has {sealed.size} bytes, more than one entry holds ({frame.MAX_FRAME}): write it in bulk"
+    size = len(encoded) + sum([len(payload) + 128 for payload in payloads])
+    if transaction.payloads != len(payloads) or size > frame.MAX_FRAME - (1 << 16):
+        msg = f"this change has {size} bytes, more than one entry holds ({frame.MAX_FRAME}): write it in bulk"
         raise InvalidInputError(msg)
-    return sealed
+    return Sealed(transaction, encoded, tuple(payloads), size)
 
 
 def encode(lake: LakeId, attempt: AttemptId, time: int, writer: str, sealed: Sequence[Sealed]) -> tuple[bytes, bytes]:

@@ -38,6 +38,7 @@ class Group(Generic[J]):
         self._inline = inline
         self._queue: deque[J] = deque()
         self._lock = threading.Lock()
+        self._working: list[J] = []
         self._led = False
         self._at_rest = threading.Condition(self._lock)
         self._wake = threading.Semaphore(0)
@@ -62,6 +63,11 @@ class Group(Generic[J]):
             except ValueError:
                 return False
             return True
+
+    def pending(self) -> list[J]:
+        """What is queued or being worked on, and not done."""
+        with self._lock:
+            return [job for job in (*self._working, *self._queue) if not job.done()]
 
     def close(self) -> None:
         """Finish what is queued, and take no more."""
@@ -109,6 +115,7 @@ class Group(Generic[J]):
                     self._wake_worker()
                     return
                 batch = [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
+                self._working = batch
             try:
                 self._work(batch)
             except BaseException:
@@ -126,6 +133,7 @@ class Group(Generic[J]):
     def _rest(self) -> None:
         """Nobody leads, for there is nothing to do; called with the lock held."""
         self._led = False
+        self._working = []
         self._at_rest.notify_all()
 
     def _wake_worker(self) -> None:

@@ -40,7 +40,7 @@ from phalanx.objects import Blob, Created, Store, layout
 S = TypeVar("S")
 R = TypeVar("R")
 
-_FIRST_PAUSE = 0.05
+_FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 1.0
 
 
@@ -235,6 +235,7 @@ class Log(Generic[S]):
     def _patiently(self, what: Callable[[], R], deadline: Deadline) -> R:
         """Do something that reads storage, again until the deadline if storage does not answer."""
         pause = _FIRST_PAUSE
+        reached = self._cursor.position
         while True:
             try:
                 with self._lock:
@@ -242,6 +243,8 @@ class Log(Generic[S]):
             except UnavailableError:
                 if deadline.left() <= pause:
                     raise
+            if self._cursor.position > reached:  # it got further: the store answers most of the time
+                reached, pause = self._cursor.position, _FIRST_PAUSE
             self._clock.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -271,6 +274,8 @@ class Log(Generic[S]):
             self._cursor.advance(position, winner)
             self._crowd.saw(winner.writer)
         reloaded = self._catch_up()
+        if position == 1:
+            self._obey(self._cursor)
         return Lost(unsure=reloaded and outcome.doubt)
 
     def _catch_up(self) -> bool:

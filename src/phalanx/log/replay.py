@@ -52,6 +52,7 @@ def restore(
         if cursor is not None and _require_floor(store, clock) <= base.position:
             return cursor
     floor = _require_floor(store, clock)
+    begun = False
     while True:
         if upto is not None and upto + 1 < floor:
             return _kept(store, fold, upto, floor)
@@ -64,9 +65,13 @@ def restore(
             continue  # it was raised while the entries were read, which may have vanished: read again
         if cursor is not None:
             return cursor
+        if floor == 1 and not begun:
+            _require_entries(store)
+            begun = True  # entry 1 may have been put since it was looked for: reading it again tells
+            continue
         if found is not None:
             _replay(store, fold, found, goal)
-        raise _nothing_above(store, floor)
+        raise _nothing_above(floor)
 
 
 def entries_after(
@@ -166,10 +171,13 @@ def _require_floor(store: Store, clock: Clock) -> int:
     return floor
 
 
-def _nothing_above(store: Store, floor: int) -> CorruptionError | NotFoundError:
-    """Why there is no entry at the floor: on a lake that was just being created, nobody has put entry 1 yet."""
-    if floor == 1 and not store.list(layout.LOG):
-        return NotFoundError(no_lake(store))
+def _require_entries(store: Store) -> None:
+    """On a lake that is just being created, nobody has put entry 1 yet."""
+    if not store.list(layout.LOG):
+        raise NotFoundError(no_lake(store))
+
+
+def _nothing_above(floor: int) -> CorruptionError:
     return CorruptionError(
         f"{layout.entry(floor)}, the lowest entry that must exist, is missing or not the one the floor names: "
         "restore it from a copy, then run `phalanx check`"

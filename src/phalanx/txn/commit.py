@@ -12,7 +12,6 @@ with a settled winner fails alone, one that conflicts with a neighbour of its ow
 a commit before its caller is told.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Self
@@ -26,6 +25,7 @@ from phalanx.errors import (
     CommitUnknownError,
     ConflictError,
     DeadlineError,
+    InternalError,
     NotFoundError,
     PhalanxError,
     StateError,
@@ -36,8 +36,9 @@ from phalanx.log.entry import MAX_TRANSACTIONS, Entry
 from phalanx.log.frame import MAX_FRAME
 from phalanx.log.group import Group
 from phalanx.log.log import Attempt, Committed, Log, Lost
+from phalanx.log.watch import Watch
 from phalanx.objects import Store
-from phalanx.txn.conflict import Already, Conflict, Go, Kind, judge
+from phalanx.txn.conflict import GO, Already, Conflict, Kind, Verdict, judge
 from phalanx.txn.intent import Intent
 
 log = logging.getLogger("phalanx.txn")
@@ -60,6 +61,7 @@ class Committer:
         self._clock = clock
         self._writer = writer_identity()
         self._group: Group[Intent] = Group(self._commit, MAX_TRANSACTIONS, inline=store.probes)
+        self._watch = Watch(self._give_up_overdue)
 
     def commit(self, intent: Intent) -> int:
         """The position the intent landed on, once it is durable and readable here; or its error."""
@@ -71,17 +73,8 @@ class Committer:
     def submit(self, intent: Intent) -> ack.Ack:
         """As `commit`, without waiting: the acknowledgement can be awaited."""
         self._group.submit(intent)
+        self._watch.begin()
         return intent.ack
-
-    async def commit_async(self, intent: Intent) -> int:
-        """As `commit`, for a caller on an event loop."""
-        self._group.submit(intent)
-        try:
-            async with asyncio.timeout(intent.deadline.left()):
-                return await intent.ack
-        except TimeoutError:
-            self._give_up(intent)
-        return intent.ack.result()
 
     def require_open(self) -> None:
         """Refuse a handle that was closed, or that came here by a fork."""
@@ -97,6 +90,14 @@ class Committer:
             ack.settle([(intent.ack, _too_late())])
         else:
             ack.settle([(intent.ack, _unknown("the deadline passed while it was being written"))])
+
+    def _give_up_overdue(self) -> bool:
+        """Whether anything is left that may become overdue."""
+        pending = self._group.pending()
+        for intent in pending:
+            if intent.deadline.passed():
+                self._give_up(intent)
+        return bool(pending)
 
     def _commit(self, waiting: list[Intent]) -> None:
         """Bring a batch into the log, or fail its members one by one; returns when all of them are told."""
@@ -141,41 +142,41 @@ class Committer:
         chosen: list[Intent] = []
         deferred: list[Intent] = []
         told: list[tuple[ack.Ack, int | PhalanxError]] = []
+        ids: set[bytes] = set()
         held_up: set[object] = set()
         size = 0
+        now = self._clock.steady()
         for intent in waiting:
-            if (known := self._known(intent)) is not None:
+            if (known := self._known(intent, now)) is not None:
                 told.append((intent.ack, known))
                 continue
-            size += intent.sealed.size
-            if intent.producer in held_up or (size > MAX_FRAME // 2 and chosen):
-                verdict, after = None, state
-            else:
+            verdict: Verdict | None = None
+            if intent.producer not in held_up and intent.id not in ids and size < MAX_FRAME // 2:
                 verdict, after = judge(intent.transaction, state, position)
-                if not isinstance(verdict, Go) and chosen:
-                    # It objects to a neighbour that may never land: only the settled state may refuse it (rule B4).
-                    verdict, after = judge(intent.transaction, settled.state, position)
-                    verdict = None if isinstance(verdict, Go) else verdict
-            if isinstance(verdict, Go):
-                chosen.append(intent)
-                state = after
-            elif verdict is None:
+                if verdict is GO:
+                    chosen.append(intent)
+                    ids.add(intent.id)
+                    size += intent.sealed.size
+                    state = after
+                    continue
+                # It may object to a neighbour that never lands: only the settled state may refuse it (rule B4).
+                verdict = judge(intent.transaction, settled.state, position)[0] if chosen else verdict
+            if verdict is None or verdict is GO:
                 deferred.append(intent)
-                if intent.producer is not None:
-                    held_up.add(intent.producer)
+                held_up |= {intent.producer} - {None}
             else:
                 told.append((intent.ack, _answer(verdict)))
         ack.settle(told)
         return Batch(position, chosen, state), deferred
 
-    def _known(self, intent: Intent) -> int | PhalanxError | None:
+    def _known(self, intent: Intent, now: float) -> int | PhalanxError | None:
         """What is known of an intent before it is judged: it landed before, it is too late, or nothing."""
         landed = self._log.landed(intent.id)
         if landed is not None:
             return landed
         if intent.unsure_at is not None and not self._log.remembers(intent.unsure_at):
             return _unknown("the log was pruned past the place where it may stand")
-        return _too_late() if intent.deadline.passed() else None
+        return _too_late() if now >= intent.deadline.at else None
 
     def _encode(self, batch: Batch) -> tuple[Entry, bytes]:
         lake = self._log.lake
@@ -219,9 +220,11 @@ def _latest(intents: Iterable[Intent]) -> Deadline:
     return max((intent.deadline for intent in intents), key=lambda deadline: deadline.at)
 
 
-def _answer(verdict: Already | Conflict) -> int | PhalanxError:
+def _answer(verdict: Verdict) -> int | PhalanxError:
     if isinstance(verdict, Already):
         return verdict.position
+    if not isinstance(verdict, Conflict):
+        raise InternalError("asked for the error of a transaction that may go ahead")
     errors: dict[Kind, type[PhalanxError]] = {
         Kind.EXISTS: AlreadyExistsError,
         Kind.MISSING: NotFoundError,

@@ -1,0 +1,1 @@
+"""Longer proof, run by `make torture`."""
