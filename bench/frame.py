@@ -5,6 +5,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -82,6 +84,8 @@ class Place:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Leave nothing behind."""
         if self.local:
+            with ThreadPoolExecutor(4) as pool:  # a long log is a hundred folders, and removing them is mostly waiting
+                list(pool.map(partial(shutil.rmtree, ignore_errors=True), self.folder.glob("*/log/*")))
             shutil.rmtree(self.root, ignore_errors=True)
             return
         for uri in self._made:

@@ -43,8 +43,9 @@ class _Contest:
             self._section.row(f"{name}, {way}", self._figures(way))
         blind, read = (median(self._section.samples[f"{name}, {way}, commits/s"]) for way in WAYS)
         self._section.ratio(f"{name}: commits/s of blind-first / read-first", blind / read)
-        blind, read = (quantile(self._taken[way], 0.99) for way in WAYS)
-        self._section.ratio(f"{name}: p99 of read-first / blind-first", read / blind)
+        for way in WAYS:
+            share = median(self._section.samples[f"{name}, {way}, share"])
+            self._section.ratio(f"{name}: min share / mean share, {way}", share)
 
     def _together(self, way: str) -> None:
         reach = self._ground.fresh()

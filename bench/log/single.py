@@ -28,8 +28,9 @@ def measure(bench: Bench) -> Section:
 
 
 def _on_disk(bench: Bench, section: Section) -> None:
-    durable, relaxed = bench.place.new("single"), bench.place.new("single-os")
-    raw = Path(bench.place.new("raw"))
+    # In one folder: ext4 puts them close together, so that whatever it finds there slows them alike.
+    folder = Path(bench.place.new("single"))
+    durable, relaxed, raw = str(folder / "disk"), str(folder / "os"), folder / "raw"
     rounds = bench.pick(2000, 50)
     with bench.place.lake(durable) as lake, bench.place.lake(relaxed, durability="os") as loose:
         data = _entry(bench, durable, lake)

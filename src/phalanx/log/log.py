@@ -87,8 +87,7 @@ class Log(Generic[S]):
         self._checkpointer = Checkpointer(store, fold)
         self._stopped: UnsupportedError | None = None
         self._crowd = Crowd(clock)
-        if cursor.position:
-            self._obey(cursor)
+        self._obeyed = False
         self._freshness.mark(cursor.position + 1, began)
         self._publish()
 
@@ -259,8 +258,6 @@ class Log(Generic[S]):
         self._confirmed = max(self._confirmed, position)
         self._durable = max(self._durable, position)
         self._freshness.mark(self._confirmed + 1, began)
-        if position == 1:
-            self._obey(self._cursor)
         self._publish()
 
     def _lost(self, position: int, outcome: slot.Taken) -> Lost:
@@ -274,8 +271,6 @@ class Log(Generic[S]):
             self._cursor.advance(position, winner)
             self._crowd.saw(winner.writer)
         reloaded = self._catch_up()
-        if position == 1:
-            self._obey(self._cursor)
         return Lost(unsure=reloaded and outcome.doubt)
 
     def _catch_up(self) -> bool:
@@ -311,6 +306,8 @@ class Log(Generic[S]):
 
     def _publish(self) -> None:
         """Show the cursor to readers, once all of it is durable (rule H2)."""
+        if not self._obeyed and self._cursor.position:
+            self._obey(self.settings)
         self._make_durable(self._cursor.position)
         self._view = self._cursor.view()
 
@@ -323,11 +320,12 @@ class Log(Generic[S]):
             self._store.sync([layout.entry(position)])
             self._durable = max(self._durable, position)
 
-    def _obey(self, cursor: Cursor[S]) -> None:
-        settings = self._fold.settings(cursor.state)
+    def _obey(self, settings: Settings) -> None:
+        """Do what was decided when the lake was created, as soon as entry 1 is known, whoever put it."""
         self._freshness.grace = settings.grace
         if settings.durability == "os":
             self._store.relax()
+        self._obeyed = True
 
     def _put_base(self, name: str, position: int, deadline: Deadline) -> None:
         cursor = replay.restore(self._store, self._fold, self._clock, position)
