@@ -11,6 +11,7 @@ from phalanx.cli.app import app
 from phalanx.cli.output import EXIT_CODES
 
 DOCS = Path(__file__).parent.parent / "docs"
+_OTHER_CODES = ["| 74 | | the answer cannot be printed |", "| 130 | | Ctrl-C |"]
 _MADE = "<!-- Made by `make docs`; do not edit. -->\n"
 
 
@@ -18,7 +19,7 @@ def cli_page() -> str:
     """The command line: every verb, its arguments and options, and the exit codes."""
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
-    parts = ["# Command line\n", _MADE, "`phalanx VERB LAKE …`; the lake may come from `PHALANX_LAKE`.\n"]
+    parts = ["# Command line\n", _MADE, "`phalanx VERB LAKE …`; `phalanx --version` says which.\n"]
     for name, command in group.commands.items():
         usage = " ".join((p.name or "").upper() for p in command.params if isinstance(p, TyperArgument))
         parts.append(f"## phalanx {name}\n\n{command.help}\n\n`phalanx {name} {usage} [options]`\n")
@@ -26,7 +27,9 @@ def cli_page() -> str:
         parts.append("\n".join(["| option | meaning | default |", "|---|---|---|", *rows]) + "\n")
     codes = [f"| {code} | `{kind.__name__}` | {_first_line(kind)} |" for kind, code in EXIT_CODES.items()]
     parts.append("## Exit codes\n")
-    parts.append("\n".join(["| code | error | meaning |", "|---|---|---|", "| 0 | | success |", *codes]) + "\n")
+    parts.append(
+        "\n".join(["| code | error | meaning |", "|---|---|---|", "| 0 | | success |", *codes, *_OTHER_CODES]) + "\n"
+    )
     return "\n".join(parts)
 
 

@@ -100,7 +100,6 @@ def _create_namespace(state: State, position: int, action: do.CreateNamespace) -
 
 
 def _alter_namespace(state: State, position: int, action: do.AlterNamespace) -> State:
-    del position
     held = state.namespaces[action.name]
     merged = {key: value for key, value in {**held.properties, **action.properties}.items() if value is not None}
     changed = Namespace(held.created, merged)
@@ -108,7 +107,6 @@ def _alter_namespace(state: State, position: int, action: do.AlterNamespace) -> 
 
 
 def _drop_namespace(state: State, position: int, action: do.DropNamespace) -> State:
-    del position
     return msgspec.structs.replace(state, namespaces=state.namespaces.remove(action.name))
 
 
@@ -118,12 +116,10 @@ def _create_table(state: State, position: int, action: do.CreateTable) -> State:
 
 
 def _drop_table(state: State, position: int, action: do.DropTable) -> State:
-    del position
     return msgspec.structs.replace(state, tables=state.tables.remove(action.name))
 
 
 def _rename_table(state: State, position: int, action: do.RenameTable) -> State:
-    del position
     table = state.tables[action.name]
     return msgspec.structs.replace(state, tables=state.tables.remove(action.name).insert(action.to, table))
 
@@ -133,12 +129,10 @@ def _tag(state: State, position: int, action: do.PutTag) -> State:
 
 
 def _untag(state: State, position: int, action: do.Untag) -> State:
-    del position
     return msgspec.structs.replace(state, tags=state.tags.remove(action.name))
 
 
 def _set_property(state: State, position: int, action: do.SetProperty) -> State:
-    del position
     held = state.properties
     changed = held.discard(action.key) if action.value is None else held.insert(action.key, action.value)
     return msgspec.structs.replace(state, properties=changed)

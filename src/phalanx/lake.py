@@ -44,7 +44,9 @@ def open_lake(
 
     `settings` and `durability` are decided when the lake is created; given for a lake that exists, they must agree.
     """
-    asked = {**(settings or {}), **({"durability": durability} if durability else {})}
+    asked = dict(settings or {})
+    if durability is not None and asked.setdefault("durability", durability) != durability:
+        raise InvalidInputError(f"durability is {durability!r}, and {asked['durability']!r} in settings: give it once")
     try:
         wanted = msgspec.convert(asked, Settings)
     except msgspec.ValidationError as error:
@@ -198,14 +200,15 @@ class Lake:
         """Move a source from `expected` to `new`; done before, it answers the same again; from elsewhere, it refuses."""
         return self.commit([do.Progress(source, expected, new)], timeout=timeout)
 
-    def log(self, limit: int = 20, *, before: int | None = None) -> list[Commit]:
-        """The newest commits, newest first; `before` a version, to page back."""
-        end = self.version + 1 if before is None else min(before, self.version + 1)
+    def log(self, limit: int = 20, *, before: int | Commit | None = None) -> list[Commit]:
+        """The newest commits, newest first; `before` a version, or the last commit of a page, to page back."""
+        above = (before.version, before.place) if isinstance(before, Commit) else (before or self.version + 1, 0)
         found: list[Commit] = []
-        for position in range(end - 1, self._log.oldest() - 1, -1):
+        for position in range(min(above[0], self.version), self._log.oldest() - 1, -1):
             if len(found) >= limit:
                 break
-            found += reversed(commits(position, self._log.read(position)))
+            landed = reversed(commits(position, self._log.read(position)))
+            found += [commit for commit in landed if (commit.version, commit.place) < above]
         return found[:limit]
 
     def follow(self, since: int | None = None, *, poll: float = 0.2) -> Iterator[Commit]:
@@ -243,5 +246,8 @@ class Lake:
             self._clock.sleep(poll)
 
     def _intent(self, actions: Sequence[do.Action], note: str, timeout: float | None) -> Intent:
-        deadline = Deadline.after(self._clock, self._timeout if timeout is None else timeout)
+        seconds = self._timeout if timeout is None else timeout
+        if not seconds >= 0:
+            raise InvalidInputError(f"timeout is the number of seconds a commit may take: {timeout!r} is not")
+        deadline = Deadline.after(self._clock, seconds)
         return intend(actions, self._ids.next(), deadline, note=note)

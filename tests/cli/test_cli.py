@@ -174,14 +174,6 @@ def test_a_mistake_ends_with_its_code_and_says_what_to_do(
     assert os.listdir(lake.parent) == ["lake"]  # noqa: PTH208
 
 
-def test_the_lake_may_come_from_the_environment(run: Run, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PHALANX_LAKE stands in for the argument, which wins where both are given."""
-    monkeypatch.setenv("PHALANX_LAKE", str(lake))
-    assert json.loads(run("show", "--json").out)["uri"] == str(lake)
-    assert json.loads(run("log", "-n", 1, "--json").out)[0]["version"] == 5
-    assert run("show", lake.parent / "none").code == 3
-
-
 def test_what_people_wrote_is_printed_as_they_wrote_it(run: Run, lake: Path) -> None:
     """Brackets, colons and colours in names and notes are text, not instructions to the terminal."""
     with phalanx.open(lake) as made:

@@ -79,12 +79,7 @@ def test_no_name_is_empty_of_meaning() -> None:
 def test_nothing_unfinished_is_left() -> None:
     """No marks for later, no stubs, no skipped tests."""
     marks = re.compile(
-        r"\b(TO"
-        + r"DO|FIX"
-        + r"ME|XX"
-        + r"X|HA"
-        + r"CK)\b|raise NotImplemented"
-        + r"Error|pytest\.(mark\.)?(skip|xfail)\b"
+        r"\b(TOD[O]|FIXM[E]|XX[X]|HAC[K])\b|raise NotImplemented[E]rror|pytest\.(mark\.)?(ski[p]|xfai[l])\b"
     )
     for path in CODE:
         for number, line in enumerate(path.read_text().splitlines(), 1):

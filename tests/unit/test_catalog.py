@@ -147,7 +147,7 @@ def test_any_history_is_folded_purely_and_stored_exactly(wanted: Sequence[do.Act
     """Every state of a random history stays what it was, and is the same after it was dumped and loaded."""
     states = [fold(do.Found(do.Settings()))]
     for position, action in enumerate(wanted, start=2):
-        if not isinstance(judge_action(states[-1], action), Conflict):
+        if not isinstance(judge_action(states[-1], action, position), Conflict):
             states.append(fold(action, state=states[-1], position=position))
             if states[-1] != states[-2]:
                 assert FOLD.dump(states[-1]) != FOLD.dump(states[-2])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from phalanx.catalog import State, step
+from phalanx.catalog import State, apply, step
 from phalanx.log import action as do
 from phalanx.log.entry import Transaction
 from phalanx.txn.conflict import RULES, Already, Conflict, Go, Kind, Verdict, judge
@@ -211,3 +211,21 @@ def test_an_objection_says_what_to_do() -> None:
     assert all(kind.value for kind in Kind)
     found = verdict(base(), do.CreateTable(("t",), B, {}))
     assert found == Conflict(Kind.EXISTS, "table 't' exists already, since version 9", BASE_END)
+
+
+def test_sources_that_move_together_are_done_together_or_not_at_all() -> None:
+    """Rule B7 with two sources: only if both are where the transaction brings them was it done before."""
+    state = apply(State(), 2, do.Progress("a", None, 1))
+    both = Transaction(b"2" * 16, "", (do.Progress("a", None, 1), do.Progress("b", None, 1)))
+    verdict, _ = judge(both, state, 3)
+    assert isinstance(verdict, Conflict)
+    assert verdict.kind is Kind.BEHIND
+    verdict, _ = judge(both, apply(state, 3, do.Progress("b", None, 1)), 4)
+    assert verdict == Already(3)
+
+
+def test_a_tag_names_no_version_of_the_future() -> None:
+    """The position it lands on is the highest it may name."""
+    for position, wanted in ((5, True), (6, False)):
+        verdict, _ = judge(Transaction(b"2" * 16, "", (do.PutTag("t", position, False),)), State(), 5)
+        assert isinstance(verdict, Go) == wanted

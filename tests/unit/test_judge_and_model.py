@@ -45,6 +45,7 @@ class Model:
         self.tags: dict[str, int] = {}
         self.properties: dict[str, str] = {}
         self.progress: dict[str, int] = {}
+        self.position = 0
 
     def run(self, action: Any) -> None:
         """Do an action, by the name it has in the log."""
@@ -94,6 +95,7 @@ class Model:
         self.tables[to] = self.tables.pop(name)
 
     def _tag(self, name: str, position: int, move: bool) -> None:
+        self._need(position <= self.position, "MISSING")
         self._need(move or self.tags.get(name, position) == position, "EXISTS")
         self.tags[name] = position
 
@@ -106,7 +108,7 @@ class Model:
 
     def _progress(self, source: str, expected: int | None, new: int) -> None:
         held = self.progress.get(source)
-        self._need(held in (new, expected), "BEHIND")
+        self._need(held == expected, "BEHIND")
         self.progress[source] = new
 
 
@@ -118,16 +120,17 @@ class JudgeAndFold(RuleBasedStateMachine):
         self.state, self.model, self.position = State(), Model(), 0
 
     def _expected(self, actions: Sequence[do.Action]) -> tuple[str, Model]:
-        progress = [action for action in actions if isinstance(action, do.Progress)]
-        if any(self.model.progress.get(action.source) == action.new for action in progress):
+        wanted = {action.source: action.new for action in actions if isinstance(action, do.Progress)}
+        if wanted and all(self.model.progress.get(source) == new for source, new in wanted.items()):
             return "ALREADY", self.model
         if (
             len(actions) == 1
             and isinstance(tag := actions[0], do.PutTag)
-            and self.model.tags.get(tag.name) == tag.position
+            and self.model.tags.get(tag.name) == tag.position <= self.position
         ):
             return "ALREADY", self.model
         after = copy.deepcopy(self.model)
+        after.position = self.position
         try:
             for action in actions:
                 after.run(action)

@@ -2,21 +2,39 @@
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
+import phalanx
 from phalanx.cli import catalog, log
 from phalanx.cli.output import exit_code
 from phalanx.errors import PhalanxError
 
 app = typer.Typer(
     name="phalanx",
-    help="A transactional lake of many Lance tables, with one log and no server.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _say_version(value: bool) -> None:
+    if value:
+        typer.echo(f"phalanx {phalanx.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_version, help="Say which.")
+    ] = False,
+) -> None:
+    """A transactional lake of many Lance tables, with one log and no server."""
+
+
 app.command("init")(catalog.init)
 app.command("show")(catalog.overview)
 app.command("tables")(catalog.tables)

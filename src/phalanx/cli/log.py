@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from phalanx.cli.output import JsonOption, LakeArgument, StorageOption, console, grid, opened, print_json, show
+from phalanx.cli.output import JsonOption, LakeArgument, StorageOption, console, grid, opened, plain, print_json, show
 from phalanx.history import Commit
 
 
@@ -37,7 +37,9 @@ def _line(commit: Commit, as_json: bool) -> None:
         print_json(commit)
         return
     line = Text.assemble(
-        (f"{commit.version:>8}  ", "bold"), (f"{commit.time:%H:%M:%S}  {commit.writer}  ", "dim"), _what(commit)
+        (f"{commit.version:>8}  ", "bold"),
+        (f"{commit.time:%H:%M:%S}  {plain(commit.writer)}  ", "dim"),
+        plain(_what(commit)),
     )
     console.print(line, soft_wrap=True)
 

@@ -4,6 +4,7 @@ Everything that is printed for people is also there as JSON (`--json`): one valu
 of a stream. Errors go to stderr, in one line that says what to do, and the exit code says of which kind they are.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -43,16 +44,20 @@ EXIT_CODES: Mapping[type[PhalanxError], int] = {
 }
 """By the error's kind; a subclass has the code of the class it is listed under."""
 
-LakeArgument = Annotated[
-    str, typer.Argument(help="Path or URI of the lake.", envvar="PHALANX_LAKE", metavar="LAKE", show_envvar=True)
-]
+LakeArgument = Annotated[str, typer.Argument(help="Path or URI of the lake.", metavar="LAKE")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 StorageOption = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="KEY=VALUE", help="Storage option of an object store; may be repeated."),
 ]
 
-console = Console(highlight=False, markup=False, emoji=False)
+_PIPE_WIDTH = 4096
+console = Console(
+    highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH, soft_wrap=False
+)
+"""In a pipe nothing is folded, so that lines can be searched."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 def exit_code(error: PhalanxError) -> int:
@@ -92,6 +97,11 @@ def print_json(value: object) -> None:
     sys.stdout.flush()
 
 
+def plain(text: object) -> str:
+    """Text that somebody else wrote, without what could steer the terminal."""
+    return _CONTROL.sub(" ", str(text))
+
+
 def grid(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str) -> Table | str:
     """A table for people; `empty` says what to do when there is nothing."""
     if not rows:
@@ -100,5 +110,5 @@ def grid(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str) -
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(str(cell) for cell in row))
+        table.add_row(*(plain(cell) for cell in row))
     return table

@@ -36,9 +36,9 @@ class Ack:
         self._gate.release()
         return True
 
-    def result(self, timeout: float = -1) -> int:
+    def result(self, timeout: float | None = None) -> int:
         """The position the transaction landed on, once it is durable; or its error, raised."""
-        if not self.wait(timeout):
+        if not self.wait(-1 if timeout is None else timeout):
             msg = f"no acknowledgement within {timeout} s; the commit goes on, and its outcome is still to come"
             raise TimeoutError(msg)
         return self._outcome()

@@ -52,8 +52,10 @@ class Cursor(Generic[S]):
         fold, find = self._fold, self.recent.find
         if state is None:
             state = self.state
+            applied: set[bytes] = set()
             for transaction in entry.transactions:
-                if find(TransactionId(transaction.id)) is None:
+                if find(TransactionId(transaction.id)) is None and transaction.id not in applied:
+                    applied.add(transaction.id)
                     state = fold.step(state, position, transaction)
         self.lake = entry.lake
         self.position = position

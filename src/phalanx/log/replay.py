@@ -58,7 +58,7 @@ def restore(
             return _kept(store, fold, upto, floor)
         found = load_floor(store, fold, floor)
         if found is not None and not goal.admits(found):
-            raise _expired(f"what there was at {time}", floor)
+            raise _expired("what there was at that time", floor)
         cursor = None if found is None else _replay_if_whole(store, fold, found, goal)
         before, floor = floor, _require_floor(store, clock)
         if floor != before:

@@ -8,7 +8,7 @@ that exists.
 import os
 from pathlib import Path
 
-from phalanx.errors import UnavailableError, UnsupportedError
+from phalanx.errors import InvalidInputError, UnavailableError, UnsupportedError
 
 _REFUSED = {
     "nfs": "NFS",
@@ -34,7 +34,7 @@ def require_link_and_sync(folder: Path) -> None:
     found = _nearest(folder)
     if not found.is_dir():
         msg = f"{found} is a file, not a folder: choose another place for the lake"
-        raise UnsupportedError(msg)
+        raise InvalidInputError(msg)
     kind = file_system_of(found, _MOUNTS.read_text() if _MOUNTS.exists() else "")
     if kind in _REFUSED:
         msg = (

@@ -5,7 +5,7 @@ action, what stands in its way, in the order in which it is looked for; an actio
 Which exception a caller sees, and what becomes of the rest of a batch, is left to `commit.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -49,7 +49,8 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 Verdict = Go | Already | Conflict
-Rule = Callable[[State, Any], Already | Conflict | None]
+Rule = Callable[[State, Any, int], Already | Conflict | None]
+"""(state, action, the position it would land on) -> what stands in its way."""
 
 
 def dotted(name: Name) -> str:
@@ -58,7 +59,7 @@ def dotted(name: Name) -> str:
 
 
 def _parent_missing(field: str) -> Rule:
-    def rule(state: State, action: Any) -> Conflict | None:  # noqa: ANN401 - any action with that field
+    def rule(state: State, action: Any, position: int) -> Conflict | None:  # noqa: ANN401 - any action with that field
         parent: Name = getattr(action, field)[:-1]
         if not parent or parent in state.namespaces:
             return None
@@ -68,7 +69,7 @@ def _parent_missing(field: str) -> Rule:
 
 
 def _name_taken(field: str) -> Rule:
-    def rule(state: State, action: Any) -> Conflict | None:  # noqa: ANN401 - any action with that field
+    def rule(state: State, action: Any, position: int) -> Conflict | None:  # noqa: ANN401 - any action with that field
         name: Name = getattr(action, field)
         for what, held in (("table", state.tables.get(name)), ("namespace", state.namespaces.get(name))):
             if held is not None:
@@ -79,13 +80,13 @@ def _name_taken(field: str) -> Rule:
     return rule
 
 
-def _namespace_missing(state: State, action: do.AlterNamespace | do.DropNamespace) -> Conflict | None:
+def _namespace_missing(state: State, action: do.AlterNamespace | do.DropNamespace, position: int) -> Conflict | None:
     if action.name in state.namespaces:
         return None
     return Conflict(Kind.MISSING, f"namespace {dotted(action.name)!r} does not exist")
 
 
-def _namespace_in_use(state: State, action: do.DropNamespace) -> Conflict | None:
+def _namespace_in_use(state: State, action: do.DropNamespace, position: int) -> Conflict | None:
     namespaces, tables = within(state, action.name)
     if not namespaces and not tables:
         return None
@@ -95,13 +96,13 @@ def _namespace_in_use(state: State, action: do.DropNamespace) -> Conflict | None
     return Conflict(Kind.NOT_EMPTY, text)
 
 
-def _table_missing(state: State, action: do.DropTable | do.RenameTable) -> Conflict | None:
+def _table_missing(state: State, action: do.DropTable | do.RenameTable, position: int) -> Conflict | None:
     if action.name in state.tables:
         return None
     return Conflict(Kind.MISSING, f"table {dotted(action.name)!r} does not exist, or does no longer")
 
 
-def _table_replaced(state: State, action: do.DropTable | do.RenameTable) -> Conflict | None:
+def _table_replaced(state: State, action: do.DropTable | do.RenameTable, position: int) -> Conflict | None:
     held = state.tables[action.name]
     if held.id == action.table:
         return None
@@ -109,7 +110,13 @@ def _table_replaced(state: State, action: do.DropTable | do.RenameTable) -> Conf
     return Conflict(Kind.CHANGED, text, held.created)
 
 
-def _tag_taken(state: State, action: do.PutTag) -> Already | Conflict | None:
+def _tag_ahead(state: State, action: do.PutTag, position: int) -> Conflict | None:
+    if action.position <= position:
+        return None
+    return Conflict(Kind.MISSING, f"there is no version {action.position} to tag: the lake is at {position - 1}")
+
+
+def _tag_taken(state: State, action: do.PutTag, position: int) -> Already | Conflict | None:
     held = state.tags.get(action.name)
     if held is None or (action.move and held.position != action.position):
         return None
@@ -119,18 +126,13 @@ def _tag_taken(state: State, action: do.PutTag) -> Already | Conflict | None:
     return Conflict(Kind.EXISTS, text, held.made)
 
 
-def _tag_missing(state: State, action: do.Untag) -> Conflict | None:
+def _tag_missing(state: State, action: do.Untag, position: int) -> Conflict | None:
     if action.name in state.tags:
         return None
     return Conflict(Kind.MISSING, f"tag {action.name!r} does not exist")
 
 
-def _progress_done(state: State, action: do.Progress) -> Already | None:
-    held = state.progress.get(action.source)
-    return Already(held.made) if held is not None and held.number == action.new else None
-
-
-def _progress_behind(state: State, action: do.Progress) -> Conflict | None:
+def _progress_behind(state: State, action: do.Progress, position: int) -> Conflict | None:
     held = state.progress.get(action.source)
     if (held.number if held is not None else None) == action.expected:
         return None
@@ -140,8 +142,7 @@ def _progress_behind(state: State, action: do.Progress) -> Conflict | None:
     return Conflict(Kind.BEHIND, text, held.made if held is not None else None)
 
 
-def _founded(state: State, action: do.Found) -> Conflict | None:
-    del action
+def _founded(state: State, action: do.Found, position: int) -> Conflict | None:
     return Conflict(Kind.EXISTS, "the lake exists already", 1) if state.founded else None
 
 
@@ -153,36 +154,45 @@ RULES: Mapping[type, tuple[Rule, ...]] = {
     do.CreateTable: (_name_taken("name"), _parent_missing("name")),
     do.DropTable: (_table_missing, _table_replaced),
     do.RenameTable: (_table_missing, _table_replaced, _name_taken("to"), _parent_missing("to")),
-    do.PutTag: (_tag_taken,),
+    do.PutTag: (_tag_ahead, _tag_taken),
     do.Untag: (_tag_missing,),
     do.SetProperty: (),
-    do.Progress: (_progress_done, _progress_behind),
+    do.Progress: (_progress_behind,),
 }
 
 
-def judge_action(state: State, action: do.Action) -> Already | Conflict | None:
+def judge_action(state: State, action: do.Action, position: int) -> Already | Conflict | None:
     """The first objection to one action, if there is any."""
     for rule in RULES[type(action)]:
-        objection = rule(state, action)
+        objection = rule(state, action, position)
         if objection is not None:
             return objection
     return None
 
 
+def _reached_before(actions: Sequence[do.Action], state: State) -> Already | None:
+    """Whether every source that these actions move is where they would bring it."""
+    wanted = {action.source: action.new for action in actions if isinstance(action, do.Progress)}
+    held = [state.progress.get(source) for source in wanted]
+    made = [mark.made for mark, new in zip(held, wanted.values(), strict=True) if mark and mark.number == new]
+    return Already(max(made)) if len(made) == len(wanted) else None
+
+
 def judge(transaction: Transaction, state: State, position: int) -> tuple[Verdict, State]:
     """Whether the transaction may land on this state, at `position`, and the state after it.
 
-    A source's number that was reached before settles the whole transaction: the numbered work is what it is for, and
+    Numbers that its sources have reached before settle the whole transaction: the numbered work is what it is for, and
     what else it carries was done with it (rule B7). Otherwise actions are judged one after the other, each on the
     state that the earlier ones leave.
     """
     actions = transaction.actions
-    for action in actions:
-        if type(action) is do.Progress and (done := _progress_done(state, action)) is not None:
+    if any(type(action) is do.Progress for action in actions):
+        done = _reached_before(actions, state)
+        if done is not None:
             return done, state
     after = state
     for action in actions:
-        objection = judge_action(after, action)
+        objection = judge_action(after, action, position)
         if isinstance(objection, Conflict) or (objection is not None and len(actions) == 1):
             return objection, state
         after = apply(after, position, action)
