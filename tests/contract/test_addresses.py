@@ -159,7 +159,7 @@ def test_a_file_is_no_place_for_a_lake(tmp_path: Path) -> None:
     """Neither the file itself nor anything below it."""
     (tmp_path / "file").write_text("x")
     for lake in (tmp_path / "file", tmp_path / "file" / "lake"):
-        with pytest.raises(UnsupportedError, match="is a file, not a folder"):
+        with pytest.raises(InvalidInputError, match="is a file, not a folder"):
             open_store(lake)
 
 

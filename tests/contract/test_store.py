@@ -204,3 +204,13 @@ def test_one_of_many_racing_for_a_name_creates_it(store: Store, place: Place) ->
             answers = list(threads.map(race, [name] * racers, range(racers)))
             assert Counter(answers) == {Created(): 1, Exists(): racers - 1}
             assert store.get(name, limit=LIMIT) == b"by %d" % answers.index(Created())
+
+
+def test_the_last_name_of_a_folder_is_its_greatest(store: Store) -> None:
+    """Also after deletions, and None where there is nothing."""
+    assert store.last("floor") is None
+    for position in (7, 300, 25):
+        put(store, layout.floor(position), b"x")
+    assert store.last("floor") == layout.floor(300)
+    store.delete([layout.floor(300)])
+    assert store.last("floor") == layout.floor(25)

@@ -71,9 +71,11 @@ class Freshness:
 def read_floor(store: Store, clock: Clock) -> int | None:
     """The floor; None where there is no lake. An empty listing is asked again: it is never "no floor" (rule A2)."""
     for again in range(_TRIES):
-        listed = store.list(layout.FLOOR)
-        highest = layout.floor_position(listed[-1].name) if listed else None  # names are in the order of positions
-        if highest is not None or (highest := max(_floors(store), default=None)) is not None:
+        last = store.last(layout.FLOOR)  # names are in the order of positions
+        highest = None if last is None else layout.floor_position(last)
+        if highest is None and last is not None:
+            highest = max(_floors(store), default=None)  # something foreign is in the folder
+        if highest is not None:
             return highest
         if not store.list(layout.LOG) and not store.list(layout.CHECKPOINT):
             return None

@@ -93,9 +93,10 @@ class Group(Generic[J]):
 
     def _enqueue(self, job: J, *, inline: bool) -> bool:
         """Whether the caller leads."""
-        self.require_open()  # before the lock as well: a fork may have copied it while it was held
+        self.require_open()  # before the lock: a fork may have copied it while it was held
         with self._lock:
-            self.require_open()
+            if self._closed:
+                self.require_open()
             self._queue.append(job)
             if self._led:
                 return False

@@ -61,6 +61,11 @@ class MemoryStore:
             if name.startswith(f"{prefix}/") and name > after and (not before or name < before)
         ]
 
+    def last(self, folder: str) -> str | None:
+        """See `Store`."""
+        listed = self.list(folder)
+        return listed[-1].name if listed else None
+
     def delete(self, names: Iterable[str]) -> None:
         """See `Store`."""
         with self._lock:

@@ -124,6 +124,11 @@ class RemoteStore:
         found.sort(key=lambda listed: listed.name)
         return [one for one in found if one.name > after and (not before or one.name < before)]
 
+    def last(self, folder: str) -> str | None:
+        """See `Store`."""
+        listed = self.list(folder)
+        return listed[-1].name if listed else None
+
     def delete(self, names: Iterable[str]) -> None:
         """See `Store`."""
         _CLIENT.enter()

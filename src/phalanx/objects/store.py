@@ -82,6 +82,10 @@ class Store(Protocol):
         """The objects below the folder `prefix`, in the order of their names; only those > `after` and < `before`."""
         ...
 
+    def last(self, folder: str) -> str | None:
+        """The greatest name directly inside a folder; None if there is none."""
+        ...
+
     def delete(self, names: Iterable[str]) -> None:
         """Remove objects; one that is absent already is fine."""
         ...

@@ -33,6 +33,11 @@ class WrappedStore:
         """See `Store`."""
         return self._list(prefix, after, before)
 
+    def last(self, folder: str) -> str | None:
+        """See `Store`."""
+        listed = self._list(folder, "", "")
+        return max(one.name for one in listed) if listed else None
+
     def delete(self, names: Iterable[str]) -> None:
         """See `Store`."""
         for name in names:
