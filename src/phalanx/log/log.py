@@ -87,6 +87,7 @@ class Log(Generic[S]):
         self._checkpointer = Checkpointer(store, fold)
         self._stopped: UnsupportedError | None = None
         self._crowd = Crowd(clock)
+        self._put_time = 0.0
         self._obeyed = False
         self._freshness.mark(cursor.position + 1, began)
         self._publish()
@@ -145,12 +146,20 @@ class Log(Generic[S]):
         outcome = slot.put(self._store, attempt.blob, name, attempt.data, deadline, self._clock)
         if isinstance(outcome, slot.Unsettled):
             return outcome
+        self._put_time = self._clock.steady() - began
         try:
             return self._patiently(lambda: self._conclude(attempt, outcome, began), deadline)
         except PhalanxError as error:
             if isinstance(outcome, slot.Taken) and not outcome.doubt:
                 raise
             return slot.Unsettled(str(error))  # it stood in its slot, or may have; whether that counts is not known
+
+    def take_turns(self, deadline: Deadline) -> None:
+        """Before a new batch: where puts take long, stand back a little for those who lost the last one."""
+        if not self._store.probes:
+            wait = min(self._crowd.courtesy(self._put_time), deadline.left() / 2)
+            if wait:
+                self._clock.sleep(wait)
 
     def give_way(self, losses: int, deadline: Deadline) -> None:
         """After losing: wait a little if the log is crowded, and know its end again before the next try."""

@@ -115,6 +115,7 @@ class Committer:
     def _commit_some(self, waiting: list[Intent]) -> list[Intent]:
         """One entry; returns those that have to wait for the next."""
         losses = 0
+        self._log.take_turns(_latest(waiting))
         with _Draft(self._store, self._encode) as draft:
             while True:
                 batch, deferred = self._choose(waiting)
