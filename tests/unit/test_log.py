@@ -171,6 +171,33 @@ def test_a_reader_that_slept_through_a_trim_does_not_fold_a_recreated_position(r
     assert reader.version == 6
 
 
+def test_nothing_is_judged_on_entries_that_no_floor_read_has_confirmed(remote: bool) -> None:
+    """Rule A4: a refresh that failed halfway leaves entries behind that were read and not confirmed."""
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    plan = {"fails": False}
+    faulty = FaultyStore(
+        store,
+        lambda call, name: Fault.UNREADABLE if plan["fails"] and (call, name) == ("list", layout.FLOOR) else None,
+        remote=remote,
+    )
+    stale = handle(faulty, clock, timeout=1e6)
+    others = handle(CountingStore(store, remote=remote), clock)
+    fill(others, 5)
+    trim(others, 5)
+    clock.advance(10_000)
+    trim(others, 5)
+    for position in (2, 3, 4):
+        with store.prepare([_entry_bytes(others.id, f"ghost-{position}", progress=True)]) as blob:
+            blob.put(layout.entry(position))
+    plan["fails"] = True
+    with pytest.raises(UnavailableError):
+        stale.refresh()
+    plan["fails"] = False
+    assert commit(stale, "mine") == 7
+    assert names(stale) == names(others) == {*(f"fill-{number}" for number in range(5)), "mine"}
+
+
 def test_the_floor_never_goes_down(remote: bool) -> None:
     """Rule A2: two trimmers, the slower one with the lower floor; nothing is overwritten."""
     clock = ManualClock()
@@ -348,11 +375,12 @@ def test_any_read_that_fails_while_trimming_deletes_nothing_it_should_not(number
     assert handle(store, clock).version == 13
 
 
-def _entry_bytes(lake: str, name: str, features: int = 0) -> bytes:
+def _entry_bytes(lake: str, name: str, features: int = 0, *, progress: bool = False) -> bytes:
     from phalanx.ids import AttemptId, LakeId
     from phalanx.log import frame
+    from phalanx.log.action import Progress
 
-    sealed = seal(Transaction(name.encode().ljust(16), name, ()))
+    sealed = seal(Transaction(name.encode().ljust(16), name, (Progress(name, None, 1),) if progress else ()))
     data, _ = entry.encode(LakeId(bytes.fromhex(lake)), AttemptId(b"a" * 16), 0, "test", [sealed])
     if not features:
         return data

@@ -141,6 +141,9 @@ class Log(Generic[S]):
         if self._stopped is not None:
             raise self._stopped
         position, name = attempt.position, layout.entry(attempt.position)
+        if self._confirmed < position - 1:  # a refresh failed halfway: what it read may never have been committed
+            self._patiently(self._catch_up, deadline)
+            return Lost()
         began = self._clock.steady()
         self._make_durable(position - 1)
         outcome = slot.put(self._store, attempt.blob, name, attempt.data, deadline, self._clock)
@@ -314,7 +317,9 @@ class Log(Generic[S]):
         return True
 
     def _publish(self) -> None:
-        """Show the cursor to readers, once all of it is durable (rule H2)."""
+        """Show the cursor to readers, once all of it is confirmed and durable (rules A4, H2)."""
+        if self._cursor.position > self._confirmed:
+            return
         if not self._obeyed and self._cursor.position:
             self._obey(self.settings)
         self._make_durable(self._cursor.position)
