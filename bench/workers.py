@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
@@ -17,6 +18,7 @@ from typing import Self
 Step = Callable[[], object]
 Order = Callable[..., AbstractContextManager[Step]]
 
+_SPAWN = multiprocessing.get_context("spawn")
 _TOGETHER = 0.1
 """Seconds from the last process being ready until all of them begin."""
 
@@ -25,21 +27,21 @@ class Crew:
     """Up to `size` processes, each with a Python of its own (spawned, not forked)."""
 
     def __init__(self, size: int) -> None:
-        context = multiprocessing.get_context("spawn")
         self._workers: list[multiprocessing.process.BaseProcess] = []
         self._pipes: list[Connection] = []
-        # Ctrl-C goes to the whole group of processes: the first one decides, and what it starts inherits to ignore it.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Ctrl-C goes to the whole group of processes, and the first one decides what it means: what is started while
+        # the signal is blocked never gets it, and the first one gets it afterwards.
+        resource_tracker.ensure_running()  # started later, it would unblock the signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             for _ in range(size):
-                ours, theirs = context.Pipe()
-                worker = context.Process(target=_serve, args=(theirs,), daemon=True)
-                worker.start()
-                theirs.close()
-                self._workers.append(worker)
-                self._pipes.append(ours)
+                self._start()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        except BaseException:
+            self._end(at_once=True)
+            raise
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
     def run(self, order: Order, arguments: Sequence[object], count: int, seconds: float) -> list[list[float]]:
         """The seconds that each step took, for each of `count` processes; a step under way at the end is not counted."""
@@ -58,10 +60,21 @@ class Crew:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._end(at_once=kind is not None)
+
+    def _start(self) -> None:
+        ours, theirs = _SPAWN.Pipe()
+        worker = _SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
+        worker.start()
+        theirs.close()
+        self._workers.append(worker)
+        self._pipes.append(ours)
+
+    def _end(self, *, at_once: bool) -> None:
         for pipe in self._pipes:
             pipe.close()
         for worker in self._workers:
-            if kind is not None:
+            if at_once:
                 worker.terminate()
             worker.join(10)
             if worker.is_alive():

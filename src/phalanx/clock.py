@@ -5,6 +5,7 @@ else is handed a `Clock`, so that tests can move time and repeat a run. Nothing 
 the one place where `steady` carries correctness is rule A7 (docs/protocol.md).
 """
 
+import itertools
 import os
 import pwd
 import random
@@ -91,10 +92,15 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
+_handles = itertools.count(1)
+
+
 def writer_identity() -> str:
-    """Who writes, for people who read the log: user, host and process."""
+    """Who writes, for people who read the log: user, host and process, and which of its handles if there are several."""
+    number = next(_handles)
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         user = str(os.getuid())
-    return f"{user}@{os.uname().nodename}:{os.getpid()}"
+    handle = f".{number}" if number > 1 else ""
+    return f"{user}@{os.uname().nodename}:{os.getpid()}{handle}"

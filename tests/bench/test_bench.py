@@ -95,13 +95,14 @@ def test_requests_are_exactly_what_the_design_promises(quick: tuple[dict[str, An
         assert counts[f"lists, {newer} newer"] <= 1
 
 
-def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path) -> None:
+@pytest.mark.parametrize("after", [0.1, 4.0], ids=["while processes start", "while they measure"])
+def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path, after: float) -> None:
     process = _start(tmp_path)
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("measuring: Many processes"):
             break
-    time.sleep(1)
+    time.sleep(after)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: the whole group
     printed, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors

@@ -47,9 +47,9 @@ def test_nobody_waits_for_nobody() -> None:
 
 def test_a_loser_waits_for_a_part_of_the_time_in_which_all_could_commit_twice() -> None:
     """The wait follows the number of rivals and the rate at which they succeed."""
-    seen = crowd(10, 0.002)
+    seen = crowd(20, 0.001)
     waits = [seen.patience(1) for _ in range(500)]
-    assert 0 <= min(waits) < max(waits) <= 2 * 10 * 0.002
+    assert 0 <= min(waits) < max(waits) <= 2 * 20 * 0.001
     assert 0.4 < sum(waits) / len(waits) / 0.02 < 1.6
 
 

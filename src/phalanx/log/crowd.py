@@ -2,8 +2,9 @@
 
 A loser that tries again at once mostly loses again, and costs everybody the reading, the sync and the processor; one that
 waits too long leaves the log idle. The entries that were read say how many processes are committing and how often one
-of them succeeds, so a loser waits for a random part of the time in which each of them could commit twice, and less and
-less after several losses in a row: whoever has lost most often comes first. One rival is not waited for.
+of them succeeds, so a loser waits for a random part of the time in which each of them could commit twice (less if they
+are few), and less and less after several losses in a row: whoever has lost most often comes first. One rival is not
+waited for.
 
 Where a put takes long (an object store), the winner alone knows the end, and could win for ever: whoever has just read
 who won is always one request late. So a winner that has rivals waits as well before its next put; and one that has seen
@@ -18,6 +19,7 @@ _MEMORY = 64
 _HORIZON = 3.0
 _SHORTEST = 0.0003
 _ROUNDS = 2
+_CROWDED = 10
 _PATIENT_LOSSES = 3
 _REQUESTS_OF_A_LOSER = 3
 _MOST_REQUESTS = 4
@@ -44,7 +46,8 @@ class Crowd:
         rivals, interval = self._measure()
         if rivals < 2:
             return 0.0
-        round_ = _ROUNDS * rivals * interval / (1 << max(0, min(losses, 16) - _PATIENT_LOSSES))
+        rounds = _ROUNDS * min(1.0, rivals / _CROWDED)
+        round_ = rounds * rivals * interval / (1 << max(0, min(losses, 16) - _PATIENT_LOSSES))
         wait = self._clock.jitter() * round_
         return wait if wait >= _SHORTEST else 0.0
 
