@@ -4,6 +4,7 @@ An order is a module's function, called in each process as a context manager: en
 and gives the step that is then repeated, and timed, until the time is over.
 """
 
+import contextlib
 import multiprocessing
 import signal
 import time
@@ -94,20 +95,20 @@ def _answer(pipe: Connection) -> object:
 
 
 def _serve(pipe: Connection) -> None:
-    while True:
-        try:
-            order, arguments, seconds = pipe.recv()
-        except EOFError:
-            return
-        try:
-            with order(*arguments) as step:
-                pipe.send(None)
-                taken = _measure(step, pipe.recv(), seconds)
-            pipe.send(taken)
-        except EOFError:
-            return
-        except Exception:  # noqa: BLE001 - told to the process that gave the order
-            pipe.send(RuntimeError(f"a measuring process failed:\n{traceback.format_exc()}"))
+    with contextlib.suppress(EOFError, ConnectionError):  # nobody asks any more
+        while True:
+            pipe.send(_obey(pipe, *pipe.recv()))
+
+
+def _obey(pipe: Connection, order: Order, arguments: Sequence[object], seconds: float) -> list[float] | RuntimeError:
+    try:
+        with order(*arguments) as step:
+            pipe.send(None)
+            return _measure(step, pipe.recv(), seconds)
+    except (EOFError, ConnectionError):
+        raise
+    except Exception:  # noqa: BLE001 - told to the process that gave the order
+        return RuntimeError(f"a measuring process failed:\n{traceback.format_exc()}")
 
 
 def _measure(step: Step, begin: float, seconds: float) -> list[float]:

