@@ -190,6 +190,7 @@ JSON = {
     "tables": ["lake", "--json"],
     "tag": ["lake", "v", "--json"],
     "log": ["lake", "--json"],
+    "check": ["lake", "--json"],
 }
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import phalanx
-from phalanx.cli import catalog, log
+from phalanx.cli import catalog, check, log
 from phalanx.cli.output import exit_code
 from phalanx.errors import PhalanxError
 
@@ -40,6 +40,7 @@ app.command("show")(catalog.overview)
 app.command("tables")(catalog.tables)
 app.command("tag")(catalog.tag)
 app.command("log")(log.log)
+app.command("check")(check.check)
 
 
 def main() -> None:

@@ -1,0 +1,32 @@
+"""The verb `check`: read everything and name what is damaged."""
+
+import typer
+
+from phalanx.catalog import Catalog
+from phalanx.cli.output import JsonOption, LakeArgument, StorageOption, console, grid, show, storage_options
+from phalanx.clock import SYSTEM
+from phalanx.errors import NotFoundError
+from phalanx.log.check import Checked
+from phalanx.log.check import check as check_log
+from phalanx.log.floor import read_floor
+from phalanx.log.replay import no_lake
+from phalanx.objects import open_store
+
+
+def check(lake: LakeArgument, option: StorageOption = None, as_json: JsonOption = False) -> None:
+    """Read the whole log and name what is damaged or missing. Changes nothing."""
+    store = open_store(lake, storage_options(option))
+    if read_floor(store, SYSTEM) is None:
+        raise NotFoundError(no_lake(store))
+    found = check_log(store, Catalog(), SYSTEM)
+    show(found, as_json, lambda: _say(found))
+    if not found.whole:
+        raise typer.Exit(9)
+
+
+def _say(found: Checked) -> str:
+    if found.problems:
+        rows = [(problem.name, "cache" if problem.harmless else "damage", problem.what) for problem in found.problems]
+        console.print(grid(["object", "kind", "what"], rows, ""))
+    verdict = "nothing is wrong" if found.whole else "the lake is damaged: restore what is named above from a copy"
+    return f"checked entries {found.floor} to {found.end} and {found.bases} stored folds: {verdict}"
