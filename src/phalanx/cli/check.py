@@ -5,20 +5,14 @@ import typer
 from phalanx.catalog import Catalog
 from phalanx.cli.output import JsonOption, LakeArgument, StorageOption, console, grid, show, storage_options
 from phalanx.clock import SYSTEM
-from phalanx.errors import NotFoundError
 from phalanx.log.check import Checked
 from phalanx.log.check import check as check_log
-from phalanx.log.floor import read_floor
-from phalanx.log.replay import no_lake
 from phalanx.objects import open_store
 
 
 def check(lake: LakeArgument, option: StorageOption = None, as_json: JsonOption = False) -> None:
     """Read the whole log and name what is damaged or missing. Changes nothing."""
-    store = open_store(lake, storage_options(option))
-    if read_floor(store, SYSTEM) is None:
-        raise NotFoundError(no_lake(store))
-    found = check_log(store, Catalog(), SYSTEM)
+    found = check_log(open_store(lake, storage_options(option)), Catalog(), SYSTEM)
     show(found, as_json, lambda: _say(found))
     if not found.whole:
         raise typer.Exit(9)

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from phalanx.clock import Clock
-from phalanx.errors import CorruptionError, PhalanxError
+from phalanx.errors import NotFoundError, PhalanxError
 from phalanx.log import base as bases
 from phalanx.log import replay
 from phalanx.log.base import Base, Fold
@@ -49,7 +49,7 @@ def check(store: Store, fold: Fold[S], clock: Clock) -> Checked:
     """Read the whole log of a lake and say what is wrong with it."""
     floor = read_floor(store, clock)
     if floor is None:
-        raise CorruptionError(replay.no_lake(store))
+        raise NotFoundError(replay.no_lake(store))
     problems: list[Problem] = []
     base = _floor(store, fold, floor, problems)
     chains: dict[int, bytes] = {}

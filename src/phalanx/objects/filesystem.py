@@ -1,7 +1,7 @@
 """Which file systems can carry a lake: those whose `link` is atomic and whose `fsync` means what it says (rule H3).
 
 Network file systems answer `link` from a cache or repeat it after a lost answer, so put-if-absent would lie: they are
-refused by name, with what to use instead. A file system this module does not know is tried: link must refuse a name
+refused by name, with what to use instead. Other file systems in user space (FUSE) are tried: link must refuse a name
 that exists.
 """
 
