@@ -1,0 +1,5 @@
+"""SQL expressions of `delete` and `update`: planned against a schema, judged whether they may be logged, evaluated."""
+
+from phalanx.expr.plan import DIALECT, Assignments, Predicate, plan_assignments, plan_predicate
+
+__all__ = ["DIALECT", "Assignments", "Predicate", "plan_assignments", "plan_predicate"]
