@@ -1,0 +1,1 @@
+"""Lance datasets: the only part that knows lance."""
