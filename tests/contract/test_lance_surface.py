@@ -64,6 +64,15 @@ def test_a_detached_commit_checks_no_conflict_and_no_read_version(empty: LanceDa
         assert values(made) == [1, 3]
 
 
+def test_a_detached_commit_draws_numbers_until_one_is_free(empty: LanceDataset) -> None:
+    """What it calls retries are the draws: with none of them nothing can be committed."""
+    operation = LanceOperation.Append(write_fragments(numbers(1), empty))
+    with pytest.raises(OSError, match="unused random"):
+        LanceDataset.commit(empty, operation, read_version=empty.version, detached=True, max_retries=0)
+    made = LanceDataset.commit(empty, operation, read_version=empty.version, detached=True, max_retries=1)
+    assert values(made) == [1]
+
+
 def test_transaction_files_are_never_read_again(empty: LanceDataset) -> None:
     """Lance writes one for each commit; a version opens and goes on without, so they need not be kept or synced."""
     head = add(empty, numbers(1))
