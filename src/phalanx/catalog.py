@@ -8,15 +8,18 @@ its entry was put (`txn/conflict.py`); one that cannot be applied here means tha
 from __future__ import annotations  # HashTrieMap cannot be subscripted at run time
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from rpds import HashTrieMap
 
+from phalanx import contents as held
+from phalanx.contents import Contents, Head, Pending, Weight
 from phalanx.errors import CorruptionError
 from phalanx.log import action as do
+from phalanx.log import item as it
 from phalanx.log.action import Settings
-from phalanx.log.entry import Transaction
+from phalanx.log.entry import Landing, Transaction
 
 Name = tuple[str, ...]
 
@@ -27,6 +30,8 @@ class Table(msgspec.Struct, frozen=True):
     id: str
     created: int
     properties: dict[str, str]
+    schema: bytes = b""
+    key: tuple[str, ...] = ()
 
 
 class Namespace(msgspec.Struct, frozen=True):
@@ -51,12 +56,14 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True):
-    """The lake at a position; `founded` from entry 1 on."""
+    """The lake at a position; `founded` from entry 1 on. `names` and `contents` are by incarnation."""
 
     founded: bool = False
     settings: Settings = Settings()
     namespaces: HashTrieMap[Name, Namespace] = HashTrieMap()
     tables: HashTrieMap[Name, Table] = HashTrieMap()
+    names: HashTrieMap[str, Name] = HashTrieMap()
+    contents: HashTrieMap[str, Contents] = HashTrieMap()
     tags: HashTrieMap[str, Tag] = HashTrieMap()
     properties: HashTrieMap[str, str] = HashTrieMap()
     progress: HashTrieMap[str, Mark] = HashTrieMap()
@@ -72,78 +79,108 @@ def within(state: State, namespace: Name) -> tuple[list[Name], list[Name]]:
     return inside[0], inside[1]
 
 
-def step(state: State, position: int, transaction: Transaction) -> State:
-    """The state after one more transaction, which landed at `position`."""
+def step(state: State, landing: Landing, transaction: Transaction) -> State:
+    """The state after one more transaction."""
     try:
         for action in transaction.actions:
-            state = apply(state, position, action)
-    except KeyError as error:
-        msg = f"entry {position} cannot be applied to the state before it ({error}): run `phalanx check`"
+            state = apply(state, landing, action)
+    except (KeyError, IndexError) as error:
+        msg = f"entry {landing.position} cannot be applied to the state before it ({error}): run `phalanx check`"
         raise CorruptionError(msg) from error
     return state
 
 
-def apply(state: State, position: int, action: do.Action) -> State:
+def apply(state: State, landing: Landing, action: do.Action) -> State:
     """The state after one more action."""
-    return _STEPS[type(action)](state, position, action)
+    return _STEPS[type(action)](state, landing, action)
 
 
-def _found(state: State, position: int, action: do.Found) -> State:
-    if position != 1:
-        raise KeyError(position)
+def _found(state: State, landing: Landing, action: do.Found) -> State:
+    if landing.position != 1:
+        raise KeyError(landing.position)
     return msgspec.structs.replace(state, founded=True, settings=action.settings)
 
 
-def _create_namespace(state: State, position: int, action: do.CreateNamespace) -> State:
-    made = Namespace(position, action.properties)
+def _create_namespace(state: State, landing: Landing, action: do.CreateNamespace) -> State:
+    made = Namespace(landing.position, action.properties)
     return msgspec.structs.replace(state, namespaces=state.namespaces.insert(action.name, made))
 
 
-def _alter_namespace(state: State, position: int, action: do.AlterNamespace) -> State:
-    held = state.namespaces[action.name]
-    merged = {key: value for key, value in {**held.properties, **action.properties}.items() if value is not None}
-    changed = Namespace(held.created, merged)
+def _alter_namespace(state: State, landing: Landing, action: do.AlterNamespace) -> State:
+    old = state.namespaces[action.name]
+    merged = {key: value for key, value in {**old.properties, **action.properties}.items() if value is not None}
+    changed = Namespace(old.created, merged)
     return msgspec.structs.replace(state, namespaces=state.namespaces.insert(action.name, changed))
 
 
-def _drop_namespace(state: State, position: int, action: do.DropNamespace) -> State:
+def _drop_namespace(state: State, landing: Landing, action: do.DropNamespace) -> State:
     return msgspec.structs.replace(state, namespaces=state.namespaces.remove(action.name))
 
 
-def _create_table(state: State, position: int, action: do.CreateTable) -> State:
-    made = Table(action.table, position, action.properties)
-    return msgspec.structs.replace(state, tables=state.tables.insert(action.name, made))
+def _create_table(state: State, landing: Landing, action: do.CreateTable) -> State:
+    made = Table(action.table, landing.position, action.properties, action.schema, action.key)
+    empty = held.created(landing.position, landing.place, action.manifest)
+    return msgspec.structs.replace(
+        state,
+        tables=state.tables.insert(action.name, made),
+        names=state.names.insert(action.table, action.name),
+        contents=state.contents.insert(action.table, empty),
+    )
 
 
-def _drop_table(state: State, position: int, action: do.DropTable) -> State:
-    return msgspec.structs.replace(state, tables=state.tables.remove(action.name))
+def _drop_table(state: State, landing: Landing, action: do.DropTable) -> State:
+    return msgspec.structs.replace(
+        state,
+        tables=state.tables.remove(action.name),
+        names=state.names.remove(action.table),
+        contents=state.contents.remove(action.table),
+    )
 
 
-def _rename_table(state: State, position: int, action: do.RenameTable) -> State:
+def _rename_table(state: State, landing: Landing, action: do.RenameTable) -> State:
     table = state.tables[action.name]
-    return msgspec.structs.replace(state, tables=state.tables.remove(action.name).insert(action.to, table))
+    return msgspec.structs.replace(
+        state,
+        tables=state.tables.remove(action.name).insert(action.to, table),
+        names=state.names.insert(action.table, action.to),
+    )
 
 
-def _tag(state: State, position: int, action: do.PutTag) -> State:
-    return msgspec.structs.replace(state, tags=state.tags.insert(action.name, Tag(action.position, position)))
+def _tag(state: State, landing: Landing, action: do.PutTag) -> State:
+    return msgspec.structs.replace(state, tags=state.tags.insert(action.name, Tag(action.position, landing.position)))
 
 
-def _untag(state: State, position: int, action: do.Untag) -> State:
+def _untag(state: State, landing: Landing, action: do.Untag) -> State:
     return msgspec.structs.replace(state, tags=state.tags.remove(action.name))
 
 
-def _set_property(state: State, position: int, action: do.SetProperty) -> State:
-    held = state.properties
-    changed = held.discard(action.key) if action.value is None else held.insert(action.key, action.value)
+def _set_property(state: State, landing: Landing, action: do.SetProperty) -> State:
+    old = state.properties
+    changed = old.discard(action.key) if action.value is None else old.insert(action.key, action.value)
     return msgspec.structs.replace(state, properties=changed)
 
 
-def _progress(state: State, position: int, action: do.Progress) -> State:
-    mark = Mark(action.new, position)
+def _progress(state: State, landing: Landing, action: do.Progress) -> State:
+    mark = Mark(action.new, landing.position)
     return msgspec.structs.replace(state, progress=state.progress.insert(action.source, mark))
 
 
-_STEPS: Mapping[type, Callable[[State, int, Any], State]] = {
+def _item(state: State, landing: Landing, action: it.Item) -> State:
+    after = held.land(state.contents[action.table], landing, action)
+    return msgspec.structs.replace(state, contents=state.contents.insert(action.table, after))
+
+
+def _flush(state: State, landing: Landing, action: it.Flush) -> State:
+    after = held.flush(state.contents[action.table], landing, action)
+    return msgspec.structs.replace(state, contents=state.contents.insert(action.table, after))
+
+
+def _rewrite(state: State, landing: Landing, action: it.Rewrite) -> State:
+    after = held.rewrite(state.contents[action.table], landing, action)
+    return msgspec.structs.replace(state, contents=state.contents.insert(action.table, after))
+
+
+_STEPS: Mapping[type, Callable[[State, Landing, Any], State]] = {
     do.Found: _found,
     do.CreateNamespace: _create_namespace,
     do.AlterNamespace: _alter_namespace,
@@ -155,7 +192,27 @@ _STEPS: Mapping[type, Callable[[State, int, Any], State]] = {
     do.Untag: _untag,
     do.SetProperty: _set_property,
     do.Progress: _progress,
+    it.Flush: _flush,
+    it.Rewrite: _rewrite,
+    **dict.fromkeys(get_args(it.Item), _item),
 }
+
+
+class _Contents(msgspec.Struct, frozen=True, array_like=True):
+    """A table's contents as they are stored."""
+
+    generation: int
+    version: int
+    head: Head
+    first: int
+    until: int
+    items: list[Pending]
+    serial: int
+    changed: int
+    place: int
+    moved: int
+    flushed: int
+    weight: Weight
 
 
 class _Dump(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -165,6 +222,7 @@ class _Dump(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: Settings
     namespaces: list[tuple[Name, Namespace]]
     tables: list[tuple[Name, Table]]
+    contents: list[tuple[str, _Contents]]
     tags: list[tuple[str, Tag]]
     properties: list[tuple[str, str]]
     progress: list[tuple[str, Mark]]
@@ -179,15 +237,15 @@ _V = TypeVar("_V")
 class Catalog:
     """The fold as the log wants it: see `phalanx.log.base.Fold`."""
 
-    version = 1
+    version = 2
 
     def empty(self) -> State:
         """See `Fold`."""
         return State()
 
-    def step(self, state: State, position: int, transaction: Transaction) -> State:
+    def step(self, state: State, landing: Landing, transaction: Transaction) -> State:
         """See `Fold`."""
-        return step(state, position, transaction)
+        return step(state, landing, transaction)
 
     def settings(self, state: State) -> Settings:
         """See `Fold`."""
@@ -201,6 +259,7 @@ class Catalog:
                 state.settings,
                 _sorted(state.namespaces),
                 _sorted(state.tables),
+                [(table, _dumped(contents)) for table, contents in _sorted(state.contents)],
                 _sorted(state.tags),
                 _sorted(state.properties),
                 _sorted(state.progress),
@@ -209,16 +268,28 @@ class Catalog:
 
     def load(self, data: bytes) -> State:
         """See `Fold`."""
-        held = _decoder.decode(data)
+        found = _decoder.decode(data)
         return State(
-            held.founded,
-            held.settings,
-            HashTrieMap(held.namespaces),
-            HashTrieMap(held.tables),
-            HashTrieMap(held.tags),
-            HashTrieMap(held.properties),
-            HashTrieMap(held.progress),
+            found.founded,
+            found.settings,
+            HashTrieMap(found.namespaces),
+            HashTrieMap(found.tables),
+            HashTrieMap([(table.id, name) for name, table in found.tables]),
+            HashTrieMap([(table, _loaded(contents)) for table, contents in found.contents]),
+            HashTrieMap(found.tags),
+            HashTrieMap(found.properties),
+            HashTrieMap(found.progress),
         )
+
+
+def _dumped(contents: Contents) -> _Contents:
+    fields = {name: getattr(contents, name) for name in Contents.__struct_fields__}
+    return _Contents(**{**fields, "items": list(contents.pending())})
+
+
+def _loaded(stored: _Contents) -> Contents:
+    fields = {name: getattr(stored, name) for name in Contents.__struct_fields__}
+    return Contents(**{**fields, "items": HashTrieMap([(item.seq, item) for item in stored.items])})
 
 
 def _sorted(mapping: HashTrieMap[_K, _V]) -> list[tuple[_K, _V]]:

@@ -4,27 +4,35 @@ Every read looks at the log's end first, so it sees whatever was acknowledged to
 is one transaction; those below are statements on their own. What may be in a change is decided by `txn/`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 import msgspec
 
 from phalanx.catalog import Catalog, State
 from phalanx.clock import SYSTEM, Clock, Deadline
 from phalanx.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from phalanx.history import Commit, commits
-from phalanx.ids import TransactionIds
+from phalanx.history import Change, Commit, changes, commits
 from phalanx.log import action as do
 from phalanx.log.action import Settings
 from phalanx.log.log import Log
 from phalanx.names import parse_name, parse_word
+from phalanx.naming import Naming
 from phalanx.objects import Store, open_store
 from phalanx.snapshot import Snapshot
-from phalanx.txn.commit import Committer
-from phalanx.txn.intent import Intent, intend
+from phalanx.table import Table
+from phalanx.transaction import Transaction, create_table
+from phalanx.txn.core import Core, find
+from phalanx.txn.transaction import Work, again
+from phalanx.upkeep.background import Background, Limits
+from phalanx.upkeep.flush import Flushed, flush
+from phalanx.upkeep.optimize import Optimized, optimize
+
+R = TypeVar("R")
 
 TIMEOUT = 30.0
 """Seconds a commit may take by default."""
@@ -80,16 +88,16 @@ def join(
     return lake
 
 
-class Lake:
+class Lake(Naming):
     """A handle on a lake. Safe to use from many threads; open one in each process."""
 
     def __init__(self, store: Store, log: Log[State], clock: Clock, timeout: float) -> None:
         self._store = store
         self._log = log
         self._clock = clock
-        self._timeout = timeout
-        self._ids = TransactionIds(clock.token)
-        self._committer = Committer(store, log, clock)
+        self._core = Core(store, log, clock, timeout)
+        self._committer = self._core.committer
+        self._background = Background(self._core, Limits())
 
     @property
     def uri(self) -> str:
@@ -113,8 +121,7 @@ class Lake:
 
     def refresh(self) -> Snapshot:
         """The newest snapshot."""
-        self._committer.require_open()
-        return Snapshot(self._log.refresh())
+        return Snapshot(self._core.refresh(), self._core)
 
     def snapshot(
         self, *, version: int | None = None, tag: str | None = None, as_of: datetime | None = None
@@ -128,17 +135,79 @@ class Lake:
             if as_of.tzinfo is None:
                 msg = "as_of needs a time zone, for example datetime.now(UTC)"
                 raise InvalidInputError(msg)
-            return Snapshot(self._log.as_of((as_of - _EPOCH) // timedelta(microseconds=1)))
+            return Snapshot(self._log.as_of((as_of - _EPOCH) // timedelta(microseconds=1)), self._core)
         if tag is not None:
             version = newest.tags().get(tag)
             if version is None:
                 msg = f"there is no tag {tag!r}; there is: {', '.join(newest.tags()) or 'none'}"
                 raise NotFoundError(msg)
-        return newest if version is None else Snapshot(self._log.at(version))
+        return newest if version is None else Snapshot(self._log.at(version), self._core)
 
     def tables(self, namespace: str | None = None) -> list[str]:
         """The names of all tables, or of those directly inside a namespace."""
         return self.refresh().tables(namespace)
+
+    def __getitem__(self, name: str) -> Table:
+        """A table at the newest version."""
+        view = self._log.view
+        if parse_name(name) not in view.state.tables:  # what this process knows may be old
+            view = self._core.refresh()
+        self._committer.require_open()
+        return Table(self._core, self._background, find(view, name))
+
+    def create_table(
+        self,
+        name: str,
+        data: object,
+        *,
+        key: str | Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Table:
+        """Create a table from a schema, or from rows: anything Arrow, pandas, polars, a list of dicts.
+
+        With a key (one column or several) the table never holds two rows of the same key: new rows replace old ones.
+        """
+        with Work(self._core, self._core.deadline(timeout)) as work:
+            create_table(work, name, data, key, properties)
+        return self[name]
+
+    def transaction(self, note: str = "", *, token: str | None = None, timeout: float | None = None) -> Transaction:
+        """Begin a transaction: it reads the newest version and its own changes, and commits when its block ends well.
+
+        With a `token` (see `token`), the same transaction run again commits once.
+        """
+        return Transaction(Work(self._core, self._core.deadline(timeout), note, token))
+
+    def run(self, work: Callable[[Transaction], R], *, note: str = "", timeout: float | None = None) -> R:
+        """Run `work(txn)` and commit, again on a newer snapshot while it conflicts, until the deadline."""
+        deadline = self._core.deadline(timeout)
+
+        def attempt() -> R:
+            with Transaction(Work(self._core, deadline, note)) as txn:
+                return work(txn)
+
+        return again(self._core, deadline, attempt)
+
+    def token(self) -> str:
+        """A new idempotency token: keep it with your work, and give it to every attempt of the same transaction."""
+        return f"{self.version}-{self._clock.token(16).hex()}"
+
+    def flush(self, name: str | None = None, *, timeout: float | None = None) -> dict[str, Flushed]:
+        """Write out what is pending in one table, or in all. No row changes; readers get faster."""
+        deadline = self._core.deadline(300.0 if timeout is None else timeout)
+        return {one: flush(self._core, self[one].id, deadline) for one in ([name] if name else self.tables())}
+
+    def optimize(self, name: str, *, timeout: float | None = None) -> Optimized:
+        """Flush a table, and rewrite small fragments and those with many deleted rows. No row changes."""
+        return optimize(self._core, self[name].id, self._core.deadline(300.0 if timeout is None else timeout))
+
+    def history(self, name: str, limit: int = 20) -> list[Change]:
+        """The newest versions of a table, newest first, and which operation made each."""
+        here = find(self._core.refresh(), name)
+        lowest = max(here.table.created, self._log.oldest())
+        entries = ((position, self._log.read(position)) for position in range(here.contents.changed, lowest - 1, -1))
+        return list(itertools.islice(changes(here.table.id, here.contents.version, entries), limit))
 
     def drop_table(self, name: str, *, timeout: float | None = None) -> int:
         """Drop a table; snapshots and tags of earlier versions still have it."""
@@ -150,55 +219,11 @@ class Lake:
         parts, table = self.refresh().table(name)
         return self.commit([do.RenameTable(parts, table.id, parse_name(to))], timeout=timeout)
 
-    def namespaces(self, inside: str | None = None) -> list[str]:
-        """The names of all namespaces, or of those directly inside one."""
-        return self.refresh().namespaces(inside)
-
-    def create_namespace(
-        self, name: str, properties: Mapping[str, str] | None = None, *, timeout: float | None = None
-    ) -> int:
-        """Create a namespace; the one above it must exist."""
-        parts = parse_name(name, "namespace")
-        return self.commit([do.CreateNamespace(parts, dict(properties or {}))], timeout=timeout)
-
-    def alter_namespace(self, name: str, properties: Mapping[str, str | None], *, timeout: float | None = None) -> int:
-        """Set properties of a namespace, or remove those that are None."""
-        parts = parse_name(name, "namespace")
-        return self.commit([do.AlterNamespace(parts, dict(properties))], timeout=timeout)
-
-    def drop_namespace(self, name: str, *, timeout: float | None = None) -> int:
-        """Drop an empty namespace."""
-        return self.commit([do.DropNamespace(parse_name(name, "namespace"))], timeout=timeout)
-
-    def tags(self) -> dict[str, int]:
-        """Tags, and the versions they name."""
-        return self.refresh().tags()
-
     def tag(self, name: str, *, version: int | None = None, move: bool = False, timeout: float | None = None) -> int:
         """Name a version, the newest by default. With `move`, a tag of that name may point elsewhere until now."""
         snapshot = self.snapshot(version=version)
         action = do.PutTag(parse_word(name, "tag"), snapshot.version, move)
         return self.commit([action], timeout=timeout)
-
-    def untag(self, name: str, *, timeout: float | None = None) -> int:
-        """Remove a tag."""
-        return self.commit([do.Untag(parse_word(name, "tag"))], timeout=timeout)
-
-    def properties(self) -> dict[str, str]:
-        """The lake's properties."""
-        return self.refresh().properties()
-
-    def set_property(self, key: str, value: str | None, *, timeout: float | None = None) -> int:
-        """Set a property of the lake, or remove it with None."""
-        return self.commit([do.SetProperty(parse_word(key, "property"), value)], timeout=timeout)
-
-    def progress(self, source: str) -> int | None:
-        """How far a source (a stream, a pipeline, a feed) has come; None if it is not known."""
-        return self.refresh().progress(source)
-
-    def record_progress(self, source: str, new: int, *, expected: int | None, timeout: float | None = None) -> int:
-        """Move a source from `expected` to `new`; done before, it answers the same again; from elsewhere, it refuses."""
-        return self.commit([do.Progress(source, expected, new)], timeout=timeout)
 
     def log(self, limit: int = 20, *, before: int | Commit | None = None) -> list[Commit]:
         """The newest commits, newest first; `before` a version, or the last commit of a page, to page back."""
@@ -207,7 +232,7 @@ class Lake:
         for position in range(min(above[0], self.version), self._log.oldest() - 1, -1):
             if len(found) >= limit:
                 break
-            landed = reversed(commits(position, self._log.read(position)))
+            landed = reversed(commits(position, self._log.read(position), self._names()))
             found += [commit for commit in landed if (commit.version, commit.place) < above]
         return found[:limit]
 
@@ -217,14 +242,16 @@ class Lake:
 
     def commit(self, actions: Sequence[do.Action], *, note: str = "", timeout: float | None = None) -> int:
         """Bring these actions into the log as one transaction; the position they landed on."""
-        return self._committer.commit(self._intent(actions, note, timeout))
+        return self._core.commit(actions, timeout, note=note)
 
     async def commit_async(self, actions: Sequence[do.Action], *, note: str = "", timeout: float | None = None) -> int:
         """As `commit`, for asyncio: many callers share entries."""
-        return await self._committer.submit(self._intent(actions, note, timeout))
+        intent = self._core.intent(actions, self._core.deadline(timeout), note=note)
+        return await self._committer.submit(intent)
 
     def close(self) -> None:
         """Finish what was submitted and let go."""
+        self._background.close()
         self._committer.close()
         self._log.close()
 
@@ -242,12 +269,8 @@ class Lake:
             end = self.version
             while position < end:
                 position += 1
-                yield from commits(position, self._log.read(position))
+                yield from commits(position, self._log.read(position), self._names())
             self._clock.sleep(poll)
 
-    def _intent(self, actions: Sequence[do.Action], note: str, timeout: float | None) -> Intent:
-        seconds = self._timeout if timeout is None else timeout
-        if not seconds >= 0:
-            raise InvalidInputError(f"timeout is the number of seconds a commit may take: {timeout!r} is not")
-        deadline = Deadline.after(self._clock, seconds)
-        return intend(actions, self._ids.next(), deadline, note=note)
+    def _names(self) -> Mapping[str, tuple[str, ...]]:
+        return self._log.view.state.names

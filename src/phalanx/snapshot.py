@@ -6,13 +6,20 @@ from phalanx.catalog import Name, Namespace, State, Table, within
 from phalanx.errors import NotFoundError
 from phalanx.log.cursor import View
 from phalanx.names import parse_name
+from phalanx.table import SnapshotTable
+from phalanx.txn.core import Core, find
 
 
 class Snapshot:
     """The lake at a version. Later commits do not change it."""
 
-    def __init__(self, view: View[State]) -> None:
+    def __init__(self, view: View[State], core: Core) -> None:
         self._view = view
+        self._core = core
+
+    def __getitem__(self, name: str) -> SnapshotTable:
+        """A table at this version."""
+        return SnapshotTable(self._core, find(self._view, name))
 
     @property
     def version(self) -> int:
@@ -38,13 +45,8 @@ class Snapshot:
 
     def table(self, name: str) -> tuple[Name, Table]:
         """A table as the catalog knows it."""
-        parts = parse_name(name)
-        found = self.state.tables.get(parts)
-        if found is None:
-            near = ", ".join(self.tables()[:5]) or "none"
-            msg = f"there is no table {name!r} at version {self.version}; there is: {near}"
-            raise NotFoundError(msg)
-        return parts, found
+        found = find(self._view, name)
+        return found.name, found.table
 
     def namespaces(self, inside: str | None = None) -> list[str]:
         """The names of all namespaces, or of those directly inside one."""

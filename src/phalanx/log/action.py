@@ -2,7 +2,7 @@
 
 Each action is small, frozen and complete: it names what it expects to find (a table's incarnation, a source's last
 number), so whether it still applies can be judged on the state alone. What an action does is left to `catalog.py`,
-whether it may to `txn/conflict.py`. A new kind of action needs a new feature bit (`FEATURES`), so that an older
+whether it may to `txn/conflict.py`. The changes of a table's rows are in `item.py`. A new kind of action needs a new feature bit (`FEATURES`), so that an older
 reader stops instead of guessing (I14); a new optional detail goes into a transaction's `extra` map, which is kept.
 """
 
@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
+
+from phalanx.log import item
 
 FEATURES = 0
 """The required features this version knows, a bit each; the actions below need none."""
@@ -71,6 +73,11 @@ class CreateTable(_Action, frozen=True, tag="create_table"):
     name: Name
     table: Table
     properties: dict[Part, Text]
+    schema: Annotated[bytes, Meta(max_length=1 << 24)] = b""
+    """The Arrow schema, as an IPC message."""
+    key: tuple[item.Column, ...] = ()
+    manifest: item.Manifest = 0
+    """The version that the table begins with, which is empty."""
 
 
 class DropTable(_Action, frozen=True, tag="drop_table"):
@@ -129,4 +136,6 @@ Action = (
     | Untag
     | SetProperty
     | Progress
+    | item.Item
+    | item.Upkeep
 )

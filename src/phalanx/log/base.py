@@ -19,7 +19,7 @@ from phalanx.errors import CorruptionError, UnsupportedError
 from phalanx.ids import ID_BYTES, NO_LAKE, AttemptId, LakeId
 from phalanx.log import frame
 from phalanx.log.action import FEATURES, Settings
-from phalanx.log.entry import Transaction
+from phalanx.log.entry import Landing, Transaction
 from phalanx.log.recent import Recent
 
 MAGIC = b"PHLXBAS\n"
@@ -40,8 +40,8 @@ class Fold(Protocol[S]):
         """The state before entry 1."""
         ...
 
-    def step(self, state: S, position: int, transaction: Transaction) -> S:
-        """The state after one more transaction, which landed at `position`."""
+    def step(self, state: S, landing: Landing, transaction: Transaction) -> S:
+        """The state after one more transaction, which landed there."""
         ...
 
     def settings(self, state: S) -> Settings:

@@ -53,10 +53,10 @@ class Cursor(Generic[S]):
         if state is None:
             state = self.state
             applied: set[bytes] = set()
-            for transaction in entry.transactions:
+            for landing, transaction in entry.landings(position):
                 if find(TransactionId(transaction.id)) is None and transaction.id not in applied:
                     applied.add(transaction.id)
-                    state = fold.step(state, position, transaction)
+                    state = fold.step(state, landing, transaction)
         self.lake = entry.lake
         self.position = position
         self.chain = chained(self.chain, entry.digest)

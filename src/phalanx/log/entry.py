@@ -5,7 +5,7 @@ attempt has an id of its own inside its bytes; each transaction keeps its id ove
 is in docs/format.md and pinned by golden bytes in tests/unit/test_entry.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -33,6 +33,14 @@ class Transaction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     extra: dict[str, Any] = {}
 
 
+class Landing(msgspec.Struct, frozen=True):
+    """Where a transaction stands: its position, its place in the entry there, and the payloads it brought."""
+
+    position: int
+    place: int = 0
+    payloads: Sequence[bytes | memoryview] = ()
+
+
 class Sealed(msgspec.Struct, frozen=True):
     """A transaction encoded by whoever asked for it, so that a bad one fails alone and batches are only joined."""
 
@@ -54,6 +62,14 @@ class Entry(msgspec.Struct, frozen=True):
     transactions: tuple[Transaction, ...]
     payloads: tuple[memoryview, ...] = ()
     extra: dict[str, Any] = {}
+
+    def landings(self, position: int) -> Iterator[tuple[Landing, Transaction]]:
+        """The transactions of this entry at `position`, in order, each with what it brought."""
+        at = 0
+        for place, transaction in enumerate(self.transactions):
+            after = at + transaction.payloads
+            yield Landing(position, place, self.payloads[at:after]), transaction
+            at = after
 
     def ids(self) -> list[TransactionId]:
         """The transactions' ids, in the order of their places."""

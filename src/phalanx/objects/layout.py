@@ -4,6 +4,7 @@
     floor/<position, 20 digits>
     checkpoint/<position, 20 digits>-<hash, 16 hexadecimal digits>
     kept/<position, 20 digits>
+    tables/<incarnation, 32 hexadecimal digits>/…   a Lance dataset, whose inner names are Lance's own
 
 Numbers have a fixed width, so the order of names is the order of positions. The bucket is a constant of the format:
 a name must be known before any setting of the lake can be read.
@@ -15,6 +16,7 @@ LOG = "log"
 FLOOR = "floor"
 CHECKPOINT = "checkpoint"
 KEPT = "kept"
+TABLES = "tables"
 
 BUCKET = 1000
 """Entries in one folder: small enough to list and to sync, large enough that folders stay few."""
@@ -78,3 +80,8 @@ def checkpoint_position(name: str) -> int | None:
     """The position of a checkpoint's name."""
     match = _CHECKPOINT.fullmatch(name)
     return int(match[1]) if match else None
+
+
+def table(incarnation: str, inside: str = "") -> str:
+    """The folder of a table's dataset, or the name of something inside it."""
+    return f"{TABLES}/{incarnation}/{inside}".rstrip("/")

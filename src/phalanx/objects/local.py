@@ -21,7 +21,7 @@ from typing import Self
 
 from phalanx.clock import SYSTEM
 from phalanx.errors import CorruptionError, StateError, UnavailableError
-from phalanx.objects.store import Created, Exists, Listed, Put, Unknown
+from phalanx.objects.store import Created, Exists, Files, Listed, Put, Unknown
 
 TEMPORARY = "tmp"
 _PROCESS_FILES = "/proc/self/fd"
@@ -159,6 +159,27 @@ class LocalStore:
             except OSError as error:
                 if error.errno != errno.EROFS:  # a disk nobody can write to has nothing left to sync
                     raise self._refusal("sync", f"{self.uri}/{folder}", error) from error
+
+    def persist(self, names: Iterable[str]) -> None:
+        """See `Store`; Lance never syncs what it writes."""
+        wanted = list(names)
+        if not self._syncs:
+            return
+        for name in wanted:
+            path = f"{self.uri}/{name}"
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+            except OSError as error:
+                raise self._refusal("sync", path, error) from error
+        self.sync(wanted)
+
+    def files(self) -> Files:
+        """See `Store`."""
+        return Files(self.uri, {}, self)
 
     def relax(self) -> None:
         """See `Store`."""

@@ -4,14 +4,17 @@
 except that nothing survives the process.
 """
 
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from phalanx.clock import SYSTEM, Clock
 from phalanx.errors import CorruptionError
-from phalanx.objects.store import Created, Exists, Listed, Put
+from phalanx.objects.local import LocalStore
+from phalanx.objects.store import Created, Exists, Files, Listed, Put
 
 
 class MemoryStore:
@@ -24,6 +27,7 @@ class MemoryStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._objects: dict[str, tuple[bytes, float]] = {}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def prepare(self, parts: Sequence[bytes]) -> "_MemoryBlob":
         """See `Store`."""
@@ -77,6 +81,18 @@ class MemoryStore:
 
     def sync(self, names: Iterable[str]) -> None:
         """Nothing to sync."""
+
+    def persist(self, names: Iterable[str]) -> None:
+        """Nothing outlives the process."""
+
+    def files(self) -> Files:
+        """A temporary folder: Lance's own memory store is not shared between handles."""
+        with self._lock:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(prefix="phalanx-", ignore_cleanup_errors=True)
+                self._files = LocalStore(Path(self._folder.name))
+                self._files.relax()
+            return Files(self._folder.name, {}, self._files)
 
     def relax(self) -> None:
         """Nothing to relax."""

@@ -31,7 +31,7 @@ from obstore.store import ObjectStore, from_url
 
 from phalanx.clock import SYSTEM
 from phalanx.errors import CorruptionError, InvalidInputError, StateError, UnavailableError, UnsupportedError
-from phalanx.objects.store import Created, Exists, Listed, Put, Unknown
+from phalanx.objects.store import Created, Exists, Files, Listed, Put, Unknown
 
 TEMPORARY = "tmp"
 
@@ -63,6 +63,7 @@ class RemoteStore:
         parts = urlsplit(uri)
         _require_plain(parts)
         self.uri = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._options = dict(options)
         self._secrets = [str(value) for key, value in options.items() if _SECRET_KEY.search(key) and value]
         self._writes = self._connect(uri, options, timeout, retries=0)
         self._reads = self._connect(uri, options, timeout, retries=_READ_RETRIES)
@@ -148,6 +149,13 @@ class RemoteStore:
 
     def sync(self, names: Iterable[str]) -> None:
         """An answered put is durable."""
+
+    def persist(self, names: Iterable[str]) -> None:
+        """An object that was written is durable."""
+
+    def files(self) -> Files:
+        """See `Store`."""
+        return Files(self.uri, self._options, self)
 
     def relax(self) -> None:
         """Nothing to relax."""

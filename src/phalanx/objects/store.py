@@ -11,7 +11,7 @@ what an outcome means for a commit is left to `log/`; names are made in `layout.
 (`phalanx.testing.faults`), so product code has no failpoints.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -41,6 +41,19 @@ class Listed(msgspec.Struct, frozen=True):
     name: str
     size: int
     modified: float
+
+
+class Files(msgspec.Struct, frozen=True):
+    """Where whole files live that others write and read by their own means: a Lance dataset needs an address."""
+
+    uri: str
+    options: Mapping[str, str]
+    store: "Store"
+    """The same place, through this port."""
+
+    def __repr__(self) -> str:
+        """Without the options, which may be secrets."""
+        return f"Files({self.uri!r})"
 
 
 class Blob(Protocol):
@@ -96,6 +109,14 @@ class Store(Protocol):
 
     def sync(self, names: Iterable[str]) -> None:
         """Make the existence of these objects durable, whoever created them (rule H2)."""
+        ...
+
+    def persist(self, names: Iterable[str]) -> None:
+        """Make files that others wrote durable: their bytes, their existence and every folder above them."""
+        ...
+
+    def files(self) -> Files:
+        """Where files are, for those who cannot go through this port."""
         ...
 
     def relax(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from phalanx.objects import Blob, Listed, Put, Store
+from phalanx.objects import Blob, Files, Listed, Put, Store
 
 Listing = list[Listed]
 
@@ -50,6 +50,15 @@ class WrappedStore:
     def sync(self, names: Iterable[str]) -> None:
         """See `Store`."""
         self.inner.sync(names)
+
+    def persist(self, names: Iterable[str]) -> None:
+        """See `Store`."""
+        self.inner.persist(names)
+
+    def files(self) -> Files:
+        """See `Store`; what goes through the port there goes through this wrapper, where both are one place."""
+        files = self.inner.files()
+        return Files(files.uri, files.options, self if files.store is self.inner else files.store)
 
     def relax(self) -> None:
         """See `Store`."""

@@ -15,6 +15,7 @@ a commit before its caller is told.
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from operator import is_not
 from typing import Self
 
 import msgspec
@@ -33,7 +34,7 @@ from phalanx.errors import (
 )
 from phalanx.ids import ID_BYTES, NO_LAKE, AttemptId, LakeId
 from phalanx.log import ack, entry
-from phalanx.log.entry import MAX_TRANSACTIONS, Entry
+from phalanx.log.entry import MAX_TRANSACTIONS, Entry, Landing, Sealed
 from phalanx.log.frame import MAX_FRAME
 from phalanx.log.group import Group
 from phalanx.log.log import Attempt, Committed, Log, Lost
@@ -154,7 +155,7 @@ class Committer:
                 continue
             verdict: Verdict | None = None
             if intent.producer not in held_up and intent.id not in ids and size < MAX_FRAME // 2:
-                verdict, after = judge(intent.transaction, state, position)
+                verdict, after = self._judge(intent, state, Landing(position, len(chosen)))
                 if verdict is GO:
                     chosen.append(intent)
                     ids.add(intent.id)
@@ -162,7 +163,7 @@ class Committer:
                     state = after
                     continue
                 # It may object to a neighbour that never lands: only the settled state may refuse it (rule B4).
-                verdict = judge(intent.transaction, settled.state, position)[0] if chosen else verdict
+                verdict = self._judge(intent, settled.state, Landing(position))[0] if chosen else verdict
             if verdict is None or verdict is GO:
                 deferred.append(intent)
                 held_up |= {intent.producer} - {None}
@@ -170,6 +171,13 @@ class Committer:
                 told.append((intent.ack, _answer(verdict)))
         ack.settle(told)
         return Batch(position, chosen, state), deferred
+
+    def _judge(self, intent: Intent, state: State, landing: Landing) -> tuple[Verdict, State]:
+        objection = intent.object(state, landing.position, self._log.read)
+        if objection is not None:
+            return objection, state
+        full = Landing(landing.position, landing.place, intent.sealed.payloads)
+        return judge(intent.transaction, state, full)
 
     def _known(self, intent: Intent, now: float) -> int | PhalanxError | None:
         """What is known of an intent before it is judged: it landed before, it is too late, or nothing."""
@@ -199,23 +207,24 @@ class _Draft:
     def __init__(self, store: Store, encode: Callable[[Batch], tuple[Entry, bytes]]) -> None:
         self._store = store
         self._encode = encode
-        self._chosen: list[Intent] | None = None
+        self._sealed: list[Sealed] | None = None
 
     def attempt(self, batch: Batch) -> Attempt[State]:
-        if batch.chosen != self._chosen:
+        sealed = [intent.sealed for intent in batch.chosen]
+        if self._sealed is None or len(sealed) != len(self._sealed) or any(map(is_not, sealed, self._sealed)):
             self.__exit__()
             self._entry, self._data = self._encode(batch)
             self._blob = self._store.prepare([self._data])
-            self._chosen = batch.chosen
+            self._sealed = sealed
         return Attempt(batch.position, batch.state, self._entry, self._data, self._blob)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._chosen is not None:
+        if self._sealed is not None:
             self._blob.__exit__(None, None, None)
-            self._chosen = None
+            self._sealed = None
 
 
 def _latest(intents: Iterable[Intent]) -> Deadline:

@@ -7,13 +7,15 @@ Which exception a caller sees, and what becomes of the rest of a batch, is left 
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from phalanx.catalog import Name, State, apply, within
+from phalanx.contents import flush_is_void, rewrite_is_void
 from phalanx.log import action as do
-from phalanx.log.entry import Transaction
+from phalanx.log import item as it
+from phalanx.log.entry import Landing, Transaction
 
 
 class Kind(Enum):
@@ -24,6 +26,7 @@ class Kind(Enum):
     CHANGED = "look at it again, and run the change again"
     NOT_EMPTY = "empty it first"
     BEHIND = "read the source's progress, and go on from there"
+    VOID = "what it was staged on is gone: plan it again"
 
 
 class Go(msgspec.Struct, frozen=True):
@@ -110,6 +113,26 @@ def _table_replaced(state: State, action: do.DropTable | do.RenameTable, positio
     return Conflict(Kind.CHANGED, text, held.created)
 
 
+def _table_gone(state: State, action: it.Item | it.Upkeep, position: int) -> Conflict | None:
+    if action.table in state.contents:
+        return None
+    return Conflict(Kind.MISSING, "the table does no longer exist: it was dropped since this change was begun")
+
+
+def _flush_void(state: State, action: it.Flush, position: int) -> Conflict | None:
+    contents = state.contents[action.table]
+    if not flush_is_void(contents, action):
+        return None
+    return Conflict(Kind.VOID, "the items this flush wrote out are no longer the first of the tail", contents.moved)
+
+
+def _rewrite_void(state: State, action: it.Rewrite, position: int) -> Conflict | None:
+    contents = state.contents[action.table]
+    if not rewrite_is_void(contents, action):
+        return None
+    return Conflict(Kind.VOID, "the head this rewrite was staged on is no longer the table's", contents.moved)
+
+
 def _tag_ahead(state: State, action: do.PutTag, position: int) -> Conflict | None:
     if action.position <= position:
         return None
@@ -158,6 +181,9 @@ RULES: Mapping[type, tuple[Rule, ...]] = {
     do.Untag: (_tag_missing,),
     do.SetProperty: (),
     do.Progress: (_progress_behind,),
+    **dict.fromkeys(get_args(it.Item), (_table_gone,)),
+    it.Flush: (_table_gone, _flush_void),
+    it.Rewrite: (_table_gone, _rewrite_void),
 }
 
 
@@ -178,8 +204,8 @@ def _reached_before(actions: Sequence[do.Action], state: State) -> Already | Non
     return Already(max(made)) if len(made) == len(wanted) else None
 
 
-def judge(transaction: Transaction, state: State, position: int) -> tuple[Verdict, State]:
-    """Whether the transaction may land on this state, at `position`, and the state after it.
+def judge(transaction: Transaction, state: State, landing: Landing) -> tuple[Verdict, State]:
+    """Whether the transaction may land on this state, there, and the state after it.
 
     Numbers that its sources have reached before settle the whole transaction: the numbered work is what it is for, and
     what else it carries was done with it (rule B7). Otherwise actions are judged one after the other, each on the
@@ -192,8 +218,8 @@ def judge(transaction: Transaction, state: State, position: int) -> tuple[Verdic
             return done, state
     after = state
     for action in actions:
-        objection = judge_action(after, action, position)
+        objection = judge_action(after, action, landing.position)
         if isinstance(objection, Conflict) or (objection is not None and len(actions) == 1):
             return objection, state
-        after = apply(after, position, action)
+        after = apply(after, landing, action)
     return GO, after

@@ -1,22 +1,49 @@
 """An intent: one transaction that somebody wants in the log, on its way there."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
+import msgspec
+
+from phalanx.catalog import State
 from phalanx.clock import Deadline
 from phalanx.errors import PhalanxError
 from phalanx.ids import ID_BYTES, TransactionId
 from phalanx.log.ack import Ack
 from phalanx.log.action import Action
-from phalanx.log.entry import Sealed, Transaction, seal
+from phalanx.log.entry import Entry, Sealed, Transaction, seal
+from phalanx.txn.conflict import Conflict
+
+Read = Callable[[int], Entry]
+"""The entry at a position."""
+
+
+class Rebased(msgspec.Struct, frozen=True):
+    """What an intent has to say instead, because the table's rows have moved since it was planned."""
+
+    actions: tuple[Action, ...]
+    payloads: tuple[bytes, ...]
+
+
+class Guard(Protocol):
+    """What a transaction saw and touched: asked again whenever the log has moved on (rule D2)."""
+
+    def check(self, state: State, position: int, read: Read) -> Conflict | Rebased | None:
+        """What stands in the way of landing on this state, at `position`; or what to say there instead."""
+        ...
 
 
 class Intent:
     """A sealed transaction with the acknowledgement its caller waits for, and until when."""
 
-    __slots__ = ("ack", "deadline", "id", "producer", "sealed", "unsure_at")
+    __slots__ = ("_planned", "ack", "deadline", "guard", "id", "producer", "sealed", "unsure_at")
 
-    def __init__(self, sealed: Sealed, deadline: Deadline, producer: object | None = None) -> None:
+    def __init__(
+        self, sealed: Sealed, deadline: Deadline, producer: object | None = None, guard: Guard | None = None
+    ) -> None:
         self.sealed = sealed
+        self._planned = sealed
+        self.guard = guard
         self.id = TransactionId(sealed.transaction.id)
         self.deadline = deadline
         self.ack = Ack()
@@ -29,6 +56,18 @@ class Intent:
     def transaction(self) -> Transaction:
         """What is wanted."""
         return self.sealed.transaction
+
+    def object(self, state: State, position: int, read: Read) -> Conflict | None:
+        """What its guard says; the intent is changed to what it has to say on this state."""
+        if self.guard is None:
+            return None
+        found = self.guard.check(state, position, read)
+        if isinstance(found, Rebased):
+            old = self._planned.transaction
+            self.sealed = seal(Transaction(old.id, old.note, found.actions, len(found.payloads)), found.payloads)
+            return None
+        self.sealed = self._planned
+        return found
 
     def done(self) -> bool:
         """Whether the outcome is known."""
@@ -46,7 +85,8 @@ def intend(
     note: str = "",
     payloads: Sequence[bytes] = (),
     producer: object | None = None,
+    guard: Guard | None = None,
 ) -> Intent:
     """An intent for these actions; an `InvalidInputError` here concerns nobody else's."""
     transaction = Transaction(identity[:ID_BYTES], note, tuple(actions), len(payloads))
-    return Intent(seal(transaction, payloads), deadline, producer)
+    return Intent(seal(transaction, payloads), deadline, producer, guard)

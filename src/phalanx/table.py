@@ -1,0 +1,257 @@
+"""Tables as users hold them: read at the newest version, at a snapshot, or inside a transaction; and changed.
+
+A handle is bound to an incarnation (I10): it goes on working after a rename, and never writes to another table that
+was created under its name. Every change is one statement, committed when the call returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from phalanx.errors import InvalidInputError
+from phalanx.txn.core import Core, Found, locate
+from phalanx.txn.statement import Statements
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from phalanx.tail.overlay import Shape
+    from phalanx.tail.read import Reading
+    from phalanx.txn.draft import Draft
+    from phalanx.txn.transaction import Work
+    from phalanx.upkeep.background import Background
+
+Progress = Callable[[int], None]
+
+
+class Readable:
+    """What every table can be asked."""
+
+    _shape: Shape
+
+    def _found(self) -> Found:
+        raise NotImplementedError
+
+    def _reading(self) -> Reading:
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return ".".join(self._found().name)
+
+    @property
+    def id(self) -> str:
+        """The table's incarnation."""
+        return self._shape.table
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._shape.schema
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns that make up the key; empty without one."""
+        return self._shape.key
+
+    @property
+    def version(self) -> int:
+        """How often the table's rows were changed, its creation included."""
+        return self._found().contents.version
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """Rows as a stream of Arrow batches, with bounded memory."""
+        return self._reading().scan(columns, where, limit, batch_size)
+
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pa.Table:
+        """Rows as an Arrow table."""
+        return self._reading().scan(columns, where, limit).read_all()
+
+    def to_pandas(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pd.DataFrame:
+        """Rows as a pandas frame."""
+        return self.to_arrow(columns, where, limit).to_pandas()
+
+    def to_polars(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pl.DataFrame:
+        """Rows as a polars frame."""
+        try:
+            import polars  # noqa: ICN001, PLC0415 - an optional package
+        except ImportError as error:
+            raise InvalidInputError("polars is not installed: `pip install polars`, or use to_arrow()") from error
+        frame = polars.from_arrow(self.to_arrow(columns, where, limit))
+        return cast("pl.DataFrame", frame)
+
+    def count(self, where: str | None = None) -> int:
+        """The number of rows, or of those that match."""
+        return self._reading().count(where)
+
+    def get(self, key: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a key's value
+        """The row of a key (of a tuple, if the key has several columns), or None."""
+        return self._reading().get(key)
+
+
+class SnapshotTable(Readable):
+    """A table at one version of the lake; later commits do not change it."""
+
+    def __init__(self, core: Core, found: Found) -> None:
+        self._core = core
+        self._here = found
+        self._shape = found.shape
+
+    def _found(self) -> Found:
+        return self._here
+
+    def _reading(self) -> Reading:
+        return self._core.reading(self._here)
+
+    def __repr__(self) -> str:
+        return f"<Table {self.name} at version {self._here.position}>"
+
+
+class Table(Readable):
+    """A table at the newest version. Safe to use from many threads."""
+
+    def __init__(self, core: Core, background: Background, found: Found) -> None:
+        self._core = core
+        self._background = background
+        self._shape = found.shape
+
+    def append(
+        self,
+        rows: object,
+        *,
+        stage: bool | None = None,
+        progress: Progress | None = None,
+        note: str = "",
+        timeout: float | None = None,
+    ) -> int:
+        """Add rows; on a table with a key, they replace those of the same key. The version it landed on.
+
+        `stage` decides whether rows are written as files first (True) or travel in the log (False); by size otherwise.
+        `progress` is called with the number of rows written so far.
+        """
+        return self._write(timeout, note, lambda statements: statements.put(rows, progress, stage, "append"))
+
+    def upsert(
+        self,
+        rows: object,
+        *,
+        stage: bool | None = None,
+        progress: Progress | None = None,
+        note: str = "",
+        timeout: float | None = None,
+    ) -> int:
+        """Add rows, or replace those of the same key; the last of equal keys counts."""
+        if not self.key:
+            raise InvalidInputError("upsert needs a key, and this table has none: use append")
+        return self._write(timeout, note, lambda statements: statements.put(rows, progress, stage, "upsert"))
+
+    def insert(self, rows: object, *, note: str = "", timeout: float | None = None) -> int:
+        """Add rows whose keys must not exist; otherwise nothing changes, and the error names one."""
+        return self._write(timeout, note, lambda statements: statements.insert(rows))
+
+    def overwrite(
+        self,
+        rows: object,
+        *,
+        stage: bool | None = None,
+        progress: Progress | None = None,
+        note: str = "",
+        timeout: float | None = None,
+    ) -> int:
+        """Replace all rows by these."""
+        return self._write(
+            timeout, note, lambda statements: statements.put(rows, progress, stage, "overwrite", replace=True)
+        )
+
+    def delete(self, where: str, *, note: str = "", timeout: float | None = None) -> int:
+        """Remove the rows that match a condition; "true" removes all."""
+        return self._write(timeout, note, lambda statements: statements.delete(where))
+
+    def update(
+        self, changes: Mapping[str, object], where: str | None = None, *, note: str = "", timeout: float | None = None
+    ) -> int:
+        """Set columns, by SQL expressions over the old row, in the rows that match (in all without a condition)."""
+        return self._write(timeout, note, lambda statements: statements.update(changes, where))
+
+    def _write(self, timeout: float | None, note: str, run: Callable[[Statements], int]) -> int:
+        statements = Statements(self._core, self._shape, timeout, note)
+        self._background.make_room(self.id, self._core.deadline(timeout))
+        landed = run(statements)
+        self._background.wrote(self.id, landed)
+        return landed
+
+    def _found(self) -> Found:
+        return locate(self._core.refresh(), self.id)
+
+    def _reading(self) -> Reading:
+        reading = self._core.reading(self._found())
+        self._background.read(self.id, reading.overlay.hidden())
+        return reading
+
+    def __repr__(self) -> str:
+        return f"<Table {self.name}>"
+
+
+class TransactionTable(Readable):
+    """A table inside a transaction: at its snapshot, with the transaction's own changes."""
+
+    def __init__(self, work: Work, draft: Draft) -> None:
+        self._work = work
+        self._draft = draft
+        self._shape = draft.found.shape
+
+    def append(self, rows: object, *, stage: bool | None = None, progress: Progress | None = None) -> None:
+        """Add rows; on a table with a key, they replace those of the same key."""
+        self._open().put(rows, progress, stage)
+
+    def upsert(self, rows: object, *, stage: bool | None = None, progress: Progress | None = None) -> None:
+        """Add rows, or replace those of the same key."""
+        if not self.key:
+            raise InvalidInputError("upsert needs a key, and this table has none: use append")
+        self._open().put(rows, progress, stage, "upsert")
+
+    def insert(self, rows: object) -> None:
+        """Add rows whose keys must not exist."""
+        self._open().insert(rows)
+
+    def overwrite(self, rows: object, *, stage: bool | None = None, progress: Progress | None = None) -> None:
+        """Replace all rows by these."""
+        self._open().overwrite(rows, progress, stage)
+
+    def delete(self, where: str) -> int:
+        """Remove the rows that match a condition; their number."""
+        return self._open().delete(where)
+
+    def update(self, changes: Mapping[str, object], where: str | None = None) -> int:
+        """Set columns of the rows that match; their number."""
+        return self._open().update(changes, where)
+
+    def _open(self) -> Draft:
+        self._work.require_open()
+        return self._draft
+
+    def _found(self) -> Found:
+        return self._draft.found
+
+    def _reading(self) -> Reading:
+        return self._open().reading
+
+    def __repr__(self) -> str:
+        return f"<Table {self.name} in a transaction>"

@@ -1,0 +1,221 @@
+"""The Lance datasets of a lake: one folder for each incarnation of a table, holding detached versions only.
+
+A detached version is a pure function of its base and an operation: nobody finds it unless told its number, so that the
+log alone decides what a table is (I1). `Datasets` makes the first version of a table and opens any of them; `Version`
+reads one. Writing is in `stage.py` and `rewrite.py`; keeping plain writers out in `guard.py`.
+"""
+
+import functools
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+
+import lance
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from lance.dataset import LanceDataset, LanceOperation, serialize_row_addrs
+from lance.fragment import LanceFragment
+
+from phalanx.errors import CorruptionError, UnavailableError
+from phalanx.objects import Files, Unknown, layout
+from phalanx.tables.guard import genesis, guard, intruders
+from phalanx.tables.speaking import speaking
+
+log = logging.getLogger("phalanx.tables")
+
+ROW_ID = "_rowid"
+
+Ids = npt.NDArray[np.int64]
+
+_OPEN_VERSIONS = 64
+_PLANNED = 1024
+_METADATA_CACHE = 256 << 20
+_INDEX_CACHE = 512 << 20
+
+
+class Version:
+    """One version of one table's dataset. Immutable, so it may be kept and shared by threads."""
+
+    def __init__(self, table: str, dataset: LanceDataset) -> None:
+        self.table = table
+        self.dataset = dataset
+        self.manifest = int(dataset.version)
+        self._planned: dict[str, bool] = {}
+
+    @functools.cached_property
+    def rows(self) -> int:
+        """The number of live rows."""
+        with speaking("counting rows"):
+            return int(self.dataset.count_rows())
+
+    @functools.cached_property
+    def fragments(self) -> list[int]:
+        """The ids of the fragments, ascending."""
+        return sorted(fragment.fragment_id for fragment in self.dataset.get_fragments())
+
+    def fragment(self, number: int) -> LanceFragment:
+        """One fragment."""
+        found = self.dataset.get_fragment(number)
+        if found is None:
+            raise CorruptionError(f"version {self.manifest} of table {self.table} has no fragment {number}")
+        return found
+
+    def scan(
+        self,
+        columns: Sequence[str],
+        *,
+        where: str | None = None,
+        without: Ids | None = None,
+        only: Ids | None = None,
+        fragments: Sequence[int] | None = None,
+        limit: int | None = None,
+        row_ids: bool = False,
+        batch_size: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """Rows, streamed; without or only those of certain row ids, from all fragments or some."""
+        chosen = None if fragments is None else [self.fragment(one) for one in fragments]
+        with speaking("reading a table"):
+            scanner = self.dataset.scanner(
+                columns=list(columns),
+                filter=where,
+                limit=limit,
+                with_row_id=row_ids,
+                fragments=chosen,
+                batch_size=batch_size,
+                prefilter=True if where is not None else None,
+                row_addr_blocklist=treemap(without) if without is not None and len(without) else None,
+                row_addr_allowlist=treemap(only) if only is not None else None,
+            )
+            reader = scanner.to_reader()
+        return pa.RecordBatchReader.from_batches(reader.schema, _speaking(reader))
+
+    def count(self, where: str | None, without: Ids | None, fragments: Sequence[int] | None) -> int:
+        """The number of rows that match."""
+        chosen = None if fragments is None else [self.fragment(one) for one in fragments]
+        with speaking("counting rows"):
+            scanner = self.dataset.scanner(
+                columns=[],
+                filter=where,
+                with_row_id=True,
+                fragments=chosen,
+                row_addr_blocklist=treemap(without) if without is not None and len(without) else None,
+            )
+            return int(scanner.count_rows())
+
+    def plans(self, where: str) -> bool:
+        """Whether Lance's scanner takes a predicate: it refuses some that DataFusion takes."""
+        known = self._planned.get(where)
+        if known is None:
+            try:
+                self.dataset.scanner(columns=[], filter=where, with_row_id=True).explain_plan()
+                known = True
+            except (OSError, ValueError, RuntimeError, NotImplementedError):
+                known = False
+            if len(self._planned) >= _PLANNED:
+                self._planned.clear()
+            self._planned[where] = known
+        return known
+
+    def addresses(self, row_ids: Ids) -> Ids:
+        """Where the live rows of these ids are: fragment << 32 | offset, ascending."""
+        with speaking("finding rows"):
+            found = self.dataset.scanner(
+                columns=[], with_row_address=True, row_addr_allowlist=treemap(row_ids)
+            ).to_table()
+        return np.sort(found["_rowaddr"].to_numpy().astype(np.int64))
+
+
+class Datasets:
+    """All datasets of a lake. Safe to use from many threads."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self._session = lance.Session(  # type: ignore[attr-defined]
+            index_cache_size_bytes=_INDEX_CACHE, metadata_cache_size_bytes=_METADATA_CACHE
+        )
+        self._lock = threading.Lock()
+        self._open: OrderedDict[tuple[str, int], Version] = OrderedDict()
+        self._warned: set[str] = set()
+
+    def begin(self, table: str, schema: pa.Schema) -> int:
+        """Make the folder of a new table: its guard first, then its first version, which is empty."""
+        name, content = guard()
+        with self.files.store.prepare([content]) as blob:
+            outcome = blob.put(layout.table(table, name))
+        if isinstance(outcome, Unknown):
+            raise UnavailableError(f"cannot create the table's folder: {outcome.cause}; nothing was committed")
+        with speaking("creating a table with this schema"):
+            # Lance cannot begin a dataset with a detached version: it is given one to stand on that exists nowhere.
+            nothing = LanceDataset(
+                self.uri(table), serialized_manifest=genesis(), storage_options=self._options(), session=self._session
+            )
+            made = LanceDataset.commit(nothing, LanceOperation.Overwrite(schema, []), detached=True)
+        version = self.keep(Version(table, made))
+        self.persist(table, [manifest_name(version.manifest)])
+        return version.manifest
+
+    def open(self, table: str, manifest: int) -> Version:
+        """One version of a table."""
+        key = (table, manifest)
+        with self._lock:
+            found = self._open.get(key)
+            if found is not None:
+                self._open.move_to_end(key)
+                return found
+        with speaking("opening a table"):
+            dataset = lance.dataset(
+                self.uri(table), version=manifest, storage_options=self._options(), session=self._session
+            )
+        return self.keep(Version(table, dataset))
+
+    def keep(self, version: Version) -> Version:
+        """Remember a version that was just made: it is likely to be read next."""
+        with self._lock:
+            self._open[version.table, version.manifest] = version
+            while len(self._open) > _OPEN_VERSIONS:
+                self._open.popitem(last=False)
+        return version
+
+    def commit(self, base: Version, operation: LanceOperation.BaseOperation) -> Version:
+        """The version that an operation makes of another. Whether it is ever seen is the log's business."""
+        with speaking("staging a version"):
+            made = LanceDataset.commit(base.dataset, operation, read_version=base.manifest, detached=True)
+        return self.keep(Version(base.table, made))
+
+    def persist(self, table: str, names: Sequence[str]) -> None:
+        """Make staged files durable before an entry names them (I3)."""
+        self.files.store.persist([layout.table(table, name) for name in names])
+
+    def look_for_intruders(self, table: str) -> list[str]:
+        """Versions in a table's folder that somebody made past the log: reported, never adopted (rule G4)."""
+        folder = layout.table(table, "_versions")
+        names = [listed.name[len(folder) + 1 :] for listed in self.files.store.list(folder)]
+        found = intruders(names)
+        if found and table not in self._warned:
+            self._warned.add(table)
+            log.warning("somebody wrote to table folder %s past the log: %s is ignored", table, ", ".join(found))
+        return found
+
+    def uri(self, table: str) -> str:
+        """The address of a table's dataset."""
+        return f"{self.files.uri}/{layout.table(table)}"
+
+    def _options(self) -> dict[str, str] | None:
+        return dict(self.files.options) or None
+
+
+def manifest_name(manifest: int) -> str:
+    """The name of a detached version inside its table's folder."""
+    return f"_versions/d{manifest}.manifest"
+
+
+def treemap(row_ids: Ids) -> bytes:
+    """Row ids as the scanner takes them."""
+    return bytes(serialize_row_addrs(row_ids.tolist()))
+
+
+def _speaking(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    with speaking("reading a table"):
+        yield from reader

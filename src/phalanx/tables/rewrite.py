@@ -1,0 +1,75 @@
+"""Rewriting: several fragments become fewer, with the same rows under the same row ids (rule C5).
+
+What was rewritten is put on whatever head the table has by then. Lance would bring back rows that were deleted in the
+meantime, because the new fragments replace the old ones with their deletion files: so they are hidden again, by row id.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from lance.dataset import LanceOperation
+from lance.fragment import FragmentMetadata
+from lance.optimize import Compaction, CompactionOptions, CompactionTask
+
+from phalanx.tables.dataset import ROW_ID, Datasets, Ids, Version, manifest_name
+from phalanx.tables.speaking import speaking
+from phalanx.tables.stage import hide
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Fragments that would be written as one; `task` is Lance's own description."""
+
+    fragments: tuple[int, ...]
+    task: str
+
+
+class Rewritten(msgspec.Struct, frozen=True):
+    """What became of a group: on disk, in no version yet. `alive` are the row ids that were written."""
+
+    old: tuple[int, ...]
+    new: list[FragmentMetadata]
+    alive: Ids
+
+
+def plan(version: Version, target_rows: int, deleted_share: float = 0.1) -> list[Group]:
+    """The groups worth rewriting: small neighbours, and fragments with many deleted rows."""
+    options = CompactionOptions(target_rows_per_fragment=target_rows, materialize_deletions_threshold=deleted_share)
+    with speaking("planning a rewrite"):
+        tasks: list[Any] = list(Compaction.plan(version.dataset, options).tasks)
+    return [Group(_fragments(task.json()), task.json()) for task in tasks]
+
+
+def run(version: Version, group: Group) -> Rewritten:
+    """Write a group's rows anew."""
+    task: Any = CompactionTask
+    alive = _alive(version, group.fragments)
+    with speaking("rewriting fragments"):
+        result = task.from_json(group.task).execute(version.dataset)
+        new = [FragmentMetadata.from_json(json.dumps(one)) for one in json.loads(result.json())["new_fragments"]]
+    return Rewritten(group.fragments, new, alive)
+
+
+def place(datasets: Datasets, head: Version, rewritten: Rewritten) -> Version | None:
+    """The head with the new fragments for the old ones; None if one of the old ones is no longer there."""
+    if not set(rewritten.old) <= set(head.fragments):
+        return None
+    gone = np.setdiff1d(rewritten.alive, _alive(head, rewritten.old), assume_unique=True)
+    old = [head.fragment(one).metadata for one in rewritten.old]
+    group = LanceOperation.RewriteGroup(old, rewritten.new)
+    made = datasets.commit(head, LanceOperation.Rewrite([group], []))
+    names = [f"data/{file.path}" for fragment in rewritten.new for file in fragment.files]
+    datasets.persist(head.table, [*names, manifest_name(made.manifest)])
+    return hide(datasets, made, gone)
+
+
+def _alive(version: Version, fragments: Sequence[int]) -> Ids:
+    found = version.scan([], row_ids=True, fragments=fragments).read_all()
+    return np.sort(found[ROW_ID].to_numpy().astype(np.int64))
+
+
+def _fragments(task: str) -> tuple[int, ...]:
+    found = json.loads(task)
+    return tuple(sorted(one["id"] for one in found.get("task", found)["fragments"]))

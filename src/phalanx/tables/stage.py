@@ -1,0 +1,106 @@
+"""Staging: rows and deletions become files and a detached version, which nobody sees until an entry names it.
+
+Keeps I3 for staged work (everything is synced before it is returned) and the traps of Lance in one place: fragments
+that were staged on one version are given new ids on another, deletion files are never moved (rule C3), rows are hidden
+by their row ids on the very version that is changed.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from lance.dataset import LanceOperation
+from lance.fragment import FragmentMetadata, write_fragments
+
+from phalanx.tables.dataset import Datasets, Ids, Version, manifest_name
+from phalanx.tables.speaking import speaking
+
+Progress = Callable[[int], None]
+"""Called with the number of rows written so far."""
+
+ROWS_PER_FILE = 1 << 20
+BYTES_PER_FILE = 4 << 30
+
+
+class Written(msgspec.Struct, frozen=True):
+    """Fragments on disk that no version has yet; not durable before a version was made of them."""
+
+    fragments: list[FragmentMetadata]
+    rows: int
+
+
+def write(version: Version, rows: pa.RecordBatchReader, progress: Progress | None = None) -> Written:
+    """Write rows of any length, with bounded memory, as new fragments of a table."""
+    source = rows if progress is None else pa.RecordBatchReader.from_batches(rows.schema, _reporting(rows, progress))
+    with speaking("writing rows"):
+        fragments = write_fragments(
+            source, version.dataset, max_rows_per_file=ROWS_PER_FILE, max_bytes_per_file=BYTES_PER_FILE
+        )
+    return Written(fragments, sum(fragment.physical_rows for fragment in fragments))
+
+
+def adopt(version: Version, fragments: Sequence[int]) -> Written:
+    """Fragments of one version, ready to be part of another under new ids: their rows are not written again."""
+    kept = [version.fragment(fragment).metadata for fragment in fragments]
+    stripped = [
+        dataclasses.replace(
+            one,
+            id=0,
+            deletion_file=None,  # its name has the old id in it: who adopts knows which rows are hidden
+            row_id_meta=None,
+            created_at_version_meta=None,
+            last_updated_at_version_meta=None,
+        )
+        for one in kept
+    ]
+    return Written(stripped, sum(fragment.physical_rows for fragment in stripped))
+
+
+def extend(datasets: Datasets, base: Version, written: Sequence[Written]) -> Version:
+    """The base with more fragments; their rows get fresh row ids, in order."""
+    fragments = [fragment for one in written for fragment in one.fragments]
+    if not fragments:
+        return base
+    made = datasets.commit(base, LanceOperation.Append(fragments))
+    names = [f"data/{file.path}" for fragment in fragments for file in fragment.files]
+    datasets.persist(base.table, [*names, manifest_name(made.manifest)])
+    return made
+
+
+def hide(datasets: Datasets, base: Version, row_ids: Ids, dropped: Sequence[int] = ()) -> Version:
+    """The base without these rows, and without these fragments."""
+    gone = list(dropped)
+    updated: list[FragmentMetadata] = []
+    if len(row_ids):
+        addresses = base.addresses(row_ids)
+        owners = addresses >> 32
+        for fragment in np.unique(owners).tolist():
+            if fragment not in gone:
+                offsets = addresses[owners == fragment] & 0xFFFFFFFF
+                with speaking("deleting rows"):
+                    left = base.fragment(fragment).delete_rows(offsets.tolist())
+                if left is None:
+                    gone.append(fragment)
+                else:
+                    updated.append(left)
+    if not gone and not updated:
+        return base
+    made = datasets.commit(base, LanceOperation.Delete(updated, gone, "hidden by the log"))
+    datasets.persist(base.table, [*map(_deletion_file, updated), manifest_name(made.manifest)])
+    return made
+
+
+def _deletion_file(fragment: FragmentMetadata) -> str:
+    found = fragment.to_json()["deletion_file"]
+    suffix = "arrow" if found["file_type"] == "array" else "bin"
+    return f"_deletions/{fragment.id}-{found['read_version']}-{found['id']}.{suffix}"
+
+
+def _reporting(rows: pa.RecordBatchReader, progress: Progress) -> Iterator[pa.RecordBatch]:
+    done = 0
+    for batch in rows:
+        yield batch
+        done += batch.num_rows
+        progress(done)

@@ -1,0 +1,264 @@
+"""Applying items to an overlay: the one routine behind reads, flush and transactions (rules C1, C2).
+
+Items are taken in runs, in the order of the log. A run of logged items costs one pass over the rows on disk: each row
+is looked at in the form it has there, which is right because up to the first item that matches it nothing has changed
+it. If that item deletes or replaces the row, it is hidden; if it updates it, the row moves to memory at that item. Then
+the items are applied to the rows in memory, one after the other, each by itself: never as one stacked query, which
+DataFusion gets wrong. A bulk change ends a run and becomes a segment of its own.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from phalanx.contents import Pending
+from phalanx.expr import Assignments, Predicate, plan_assignments, plan_predicate
+from phalanx.log import item as it
+from phalanx.tables.dataset import ROW_ID, Datasets
+from phalanx.tail import memory
+from phalanx.tail.keys import NEVER, KeySet, key_values
+from phalanx.tail.overlay import Overlay, Segment, Shape
+from phalanx.tail.payload import NO_IDS, Ids, decode_ids, decode_rows
+
+_PASS_ROWS = 1 << 16
+"""Rows looked at together in a pass over a segment."""
+
+
+def advance(overlay: Overlay, items: Iterable[Pending], datasets: Datasets) -> Overlay:
+    """The overlay with these items applied, which must be the next ones."""
+    work = _Work(overlay, datasets)
+    for run in _runs(items):
+        work.apply(run)
+    return work.result()
+
+
+def _runs(items: Iterable[Pending]) -> Iterator[list[Pending]]:
+    """Runs of logged items; a bulk change or an overwrite is a run of its own."""
+    run: list[Pending] = []
+    for pending in items:
+        rows = getattr(pending.item, "rows", None)
+        if isinstance(rows, it.Staged) or isinstance(pending.item, it.Overwrite):
+            if run:
+                yield run
+            yield [pending]
+            run = []
+        else:
+            run.append(pending)
+    if run:
+        yield run
+
+
+class _Update(msgspec.Struct, frozen=True):
+    """What an update does, and to which rows."""
+
+    where: Predicate | None
+    changes: Assignments
+
+
+class _Touches:
+    """What the items of a run look for among rows on disk, each by its number."""
+
+    def __init__(self, key: Sequence[str]) -> None:
+        self.keys = KeySet(key)
+        self.predicates: dict[int, Predicate | None] = {}
+        self.removed: dict[int, Ids] = {}
+        self.updates: dict[int, _Update] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.predicates)
+
+    def columns(self, shape: Shape) -> list[str]:
+        """The columns that have to be read."""
+        wanted = set(shape.key) if self.keys else set()
+        for predicate in self.predicates.values():
+            wanted.update(() if predicate is None else predicate.columns)
+        return [name for name in shape.schema.names if name in wanted]
+
+    def first(self, segment: Segment, batch: pa.RecordBatch, row_ids: Ids) -> Ids:
+        """For each row the number of the first item that touches it, or `NEVER`."""
+        first = self.keys.first(batch) if self.keys else np.full(batch.num_rows, NEVER, dtype=np.int64)
+        for seq, predicate in self.predicates.items():
+            np.minimum(first, seq, out=first, where=True if predicate is None else _mask(predicate, batch))
+        for seq, identities in self.removed.items():
+            np.minimum(first, seq, out=first, where=np.isin(row_ids, segment.row_ids(identities)))
+        return first
+
+
+class _Moved(msgspec.Struct, frozen=True):
+    """Rows on disk that an update takes to memory: the segment's place, and their row ids."""
+
+    segment: int
+    row_ids: Ids
+
+
+class _Work:
+    """An overlay that is being changed."""
+
+    def __init__(self, overlay: Overlay, datasets: Datasets) -> None:
+        self._before = overlay
+        self._shape = overlay.shape
+        self._key = overlay.shape.key
+        self._datasets = datasets
+        self._segments = list(overlay.segments)
+        self._memory = overlay.memory
+        self._until = overlay.until
+
+    def result(self) -> Overlay:
+        return msgspec.structs.replace(
+            self._before, until=self._until, segments=tuple(self._segments), memory=self._memory
+        )
+
+    def apply(self, run: Sequence[Pending]) -> None:
+        first = run[0].item
+        if isinstance(first, it.Overwrite):
+            self._segments = []
+            self._memory = memory.empty(self._shape.schema, self._key)
+            self._add(run[0], first.rows)
+        elif isinstance(first, it.Put | it.Upsert) and isinstance(first.rows, it.Staged):
+            self._bulk(run[0], first, first.rows)
+        else:
+            self._logged(run)
+        self._until = run[-1].seq + 1
+
+    def _bulk(self, pending: Pending, item: it.Put | it.Upsert, rows: it.Staged) -> None:
+        if isinstance(item, it.Upsert):
+            self._replace(pending, item, rows)
+        self._add(pending, rows)
+
+    def _replace(self, pending: Pending, item: it.Upsert, rows: it.Staged) -> None:
+        """Rows below the limit were matched when the change was staged; all others are matched by their key now."""
+        touches = _Touches(self._key)
+        touches.keys.add(self._read(self._segment(pending, rows), self._key).read_all(), 0)
+        limit = rows.limit if item.hidden is not None else 0
+        known = NO_IDS if item.hidden is None or not limit else decode_ids(pending.payloads[item.hidden])
+        for at, segment in enumerate(self._segments):
+            if segment.is_head and limit:
+                self._segments[at] = segment.hide(known)
+                if self._before.head.next_row_id <= limit:
+                    continue
+            row_ids = self._first_touches(self._segments[at], touches)[1]
+            self._segments[at] = self._segments[at].hide(row_ids[row_ids >= limit] if segment.is_head else row_ids)
+        if self._memory.count():
+            self._memory = self._memory.kill(touches.keys.first(self._memory.rows) < NEVER, self._key)
+
+    def _add(self, pending: Pending, rows: it.Rows) -> None:
+        if isinstance(rows, it.Staged):
+            self._segments.append(self._segment(pending, rows))
+        else:
+            self._put(pending, decode_rows(pending.payloads[rows.payload]))
+
+    def _segment(self, pending: Pending, rows: it.Staged) -> Segment:
+        dead = NO_IDS if rows.dead is None else decode_ids(pending.payloads[rows.dead])
+        fragments = tuple(range(rows.first, rows.first + rows.fragments))
+        return Segment(rows.manifest, dead + rows.limit, fragments, rows.limit, rows.count, pending.serial)
+
+    def _put(self, pending: Pending, rows: pa.Table) -> None:
+        serials = pending.serial + np.arange(rows.num_rows, dtype=np.int64)
+        self._memory = self._memory.add(rows, -(serials + 1), self._key)
+
+    def _logged(self, run: Sequence[Pending]) -> None:
+        touches = _Touches(self._key)
+        for pending in run:
+            item = pending.item
+            if isinstance(item, it.Upsert) and isinstance(item.rows, it.Inline):
+                touches.keys.add(decode_rows(pending.payloads[item.rows.payload]), pending.seq)
+            elif isinstance(item, it.DeleteKeys):
+                touches.keys.add(decode_rows(pending.payloads[item.keys]), pending.seq)
+            elif isinstance(item, it.DeleteRows):
+                touches.removed[pending.seq] = decode_ids(pending.payloads[item.identities])
+            elif isinstance(item, it.DeleteWhere):
+                touches.predicates[pending.seq] = plan_predicate(item.where, self._shape.schema)
+            elif isinstance(item, it.UpdateWhere):
+                update = self._planned(item)
+                touches.updates[pending.seq] = update
+                touches.predicates[pending.seq] = update.where
+        moved = self._look_at_disk(touches)
+        for pending in run:
+            self._one(pending, touches, moved.get(pending.seq, []))
+
+    def _planned(self, item: it.UpdateWhere) -> _Update:
+        schema = self._shape.schema
+        where = None if item.where is None else plan_predicate(item.where, schema)
+        return _Update(where, plan_assignments(dict(item.changes), schema))
+
+    def _look_at_disk(self, touches: _Touches) -> dict[int, list[_Moved]]:
+        """Hide the rows that a delete or a key touches first; the rows that an update touches first, by its number."""
+        moved: dict[int, list[_Moved]] = {}
+        for at, segment in enumerate(self._segments if touches else ()):
+            firsts, row_ids = self._first_touches(segment, touches)
+            for seq in np.unique(firsts).tolist():
+                if seq in touches.updates:
+                    moved.setdefault(seq, []).append(_Moved(at, row_ids[firsts == seq]))
+            self._segments[at] = segment.hide(row_ids)
+        return moved
+
+    def _first_touches(self, segment: Segment, touches: _Touches) -> tuple[Ids, Ids]:
+        """The number of the first item that touches a row, and the row's id, for every row that one touches."""
+        firsts: list[Ids] = [NO_IDS]
+        row_ids: list[Ids] = [NO_IDS]
+        for batch in self._read(segment, touches.columns(self._shape), row_ids=True):
+            found = batch.column(ROW_ID).to_numpy().astype(np.int64)
+            first = touches.first(segment, batch, found)
+            touched = first < NEVER
+            if touched.any():
+                firsts.append(first[touched])
+                row_ids.append(found[touched])
+        return np.concatenate(firsts), np.concatenate(row_ids)
+
+    def _one(self, pending: Pending, touches: _Touches, moved: Sequence[_Moved]) -> None:
+        """One logged item, on the rows in memory."""
+        item = pending.item
+        if isinstance(item, it.Put | it.Upsert) and isinstance(item.rows, it.Inline):
+            rows = decode_rows(pending.payloads[item.rows.payload])
+            if isinstance(item, it.Upsert):
+                self._memory = self._memory.kill_keys(key_values(rows, self._key), self._key)
+            self._put(pending, rows)
+        elif isinstance(item, it.DeleteKeys):
+            keys = decode_rows(pending.payloads[item.keys])
+            self._memory = self._memory.kill_keys(key_values(keys, self._key), self._key)
+        elif isinstance(item, it.DeleteRows):
+            self._delete(touches.removed[pending.seq])
+        elif isinstance(item, it.DeleteWhere):
+            predicate = touches.predicates[pending.seq]
+            if predicate is not None and self._memory.rows.num_rows:
+                self._memory = self._memory.kill(_mask(predicate, self._memory.rows), self._key)
+        elif isinstance(item, it.UpdateWhere):
+            self._update(touches.updates[pending.seq], moved)
+
+    def _delete(self, identities: Ids) -> None:
+        inside = np.isin(self._memory.identities, identities) & self._memory.alive
+        elsewhere = np.setdiff1d(identities, self._memory.identities[inside])
+        self._memory = self._memory.kill(inside, self._key)
+        self._segments = [segment.hide(segment.row_ids(elsewhere)) for segment in self._segments]
+
+    def _update(self, update: _Update, moved: Sequence[_Moved]) -> None:
+        """Rows keep their identity, and are added again with their new values."""
+        held = self._memory
+        mask = held.alive.copy()
+        if update.where is not None and held.rows.num_rows:
+            mask &= _mask(update.where, held.rows)
+        parts = [held.rows.filter(pa.array(mask))] if mask.any() else []
+        identities = [held.identities[mask]]
+        for one in moved:
+            segment = self._segments[one.segment]
+            rows = self._datasets.open(self._shape.table, segment.manifest).scan(
+                self._shape.schema.names, only=one.row_ids, row_ids=True, fragments=segment.fragments
+            )
+            found = rows.read_all()
+            identities.append(segment.identities(found.column(ROW_ID).to_numpy().astype(np.int64)))
+            parts.append(found.drop_columns([ROW_ID]).cast(self._shape.schema))
+        if parts:
+            changed = update.changes.apply(pa.concat_tables(parts).combine_chunks())
+            self._memory = held.kill(mask, self._key).add(changed, np.concatenate(identities), self._key)
+
+    def _read(self, segment: Segment, columns: Sequence[str], *, row_ids: bool = False) -> pa.RecordBatchReader:
+        version = self._datasets.open(self._shape.table, segment.manifest)
+        return version.scan(
+            columns, without=segment.hidden, fragments=segment.fragments, row_ids=row_ids, batch_size=_PASS_ROWS
+        )
+
+
+def _mask(predicate: Predicate, rows: pa.Table | pa.RecordBatch) -> memory.Mask:
+    return np.asarray(predicate.mask(rows).to_numpy(zero_copy_only=False), dtype=np.bool_)

@@ -1,0 +1,66 @@
+"""The overlays of a process: advanced with the log, never rebuilt while a head stands, shared by all threads.
+
+The newest few of each table are kept, because a transaction reads where it began while others read on. They are a
+cache of the log: losing one costs time, never a row.
+"""
+
+import threading
+from collections import OrderedDict
+
+from phalanx.contents import Contents
+from phalanx.tables.dataset import Datasets
+from phalanx.tail.apply import advance
+from phalanx.tail.overlay import Overlay, Shape, bare
+
+_TABLES = 256
+_KEPT = 4
+
+
+class Overlays:
+    """Overlays by table. Safe to use from many threads."""
+
+    def __init__(self, datasets: Datasets) -> None:
+        self.datasets = datasets
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[str, _Shelf] = OrderedDict()
+
+    def at(self, shape: Shape, contents: Contents) -> Overlay:
+        """A table's overlay with all the items that its contents name."""
+        with self._lock:
+            shelf = self._tables.setdefault(shape.table, _Shelf())
+            self._tables.move_to_end(shape.table)
+            while len(self._tables) > _TABLES:
+                self._tables.popitem(last=False)
+        return shelf.at(shape, contents, self.datasets)
+
+
+class _Shelf:
+    """The overlays of one table; one thread advances them at a time, the others wait for its result."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: list[Overlay] = []
+
+    def at(self, shape: Shape, contents: Contents, datasets: Datasets) -> Overlay:
+        found = self._nearest(contents)
+        if found is not None and found.until == contents.until:
+            return found
+        with self._lock:
+            found = self._nearest(contents)
+            if found is None:
+                found = bare(shape, contents.generation, contents.head, contents.first)
+            if found.until < contents.until:
+                found = advance(found, contents.pending(found.until), datasets)
+            self._kept = [found, *(one for one in self._kept if one.until != found.until)][:_KEPT]
+            return found
+
+    def _nearest(self, contents: Contents) -> Overlay | None:
+        """The overlay of the same head that has come furthest, but not too far."""
+        same = [
+            one
+            for one in self._kept
+            if one.head.manifest == contents.head.manifest
+            and one.generation == contents.generation
+            and contents.first <= one.until <= contents.until
+        ]
+        return max(same, key=lambda one: one.until, default=None)

@@ -1,0 +1,114 @@
+"""Keys of rows: as values that can be looked up, and in bulk against rows on disk.
+
+A key is one column or several, never null, never floating point (rule C8), so two keys are equal exactly when their
+values are. Values of time types count as their integers: Python's own lose nanoseconds.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import compute as pc
+
+_FIRST = "__first"
+NEVER = np.iinfo(np.int64).max
+"""The number of the item that touches a row which none touches."""
+
+
+def key_values(rows: pa.Table, key: Sequence[str]) -> list[Hashable]:
+    """The keys of rows, as values: of one column themselves, of several as tuples."""
+    columns = [_plain(rows.column(name)).to_pylist() for name in key]
+    return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+
+def shown_key(rows: pa.Table, key: Sequence[str], at: int) -> str:
+    """One key as people see it."""
+    values = [rows.column(name)[at].as_py() for name in key]
+    return repr(values[0]) if len(values) == 1 else repr(tuple(values))
+
+
+def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The rows without those whose key comes again later in the batch: the last one counts (rule C8)."""
+    values = key_values(rows, key)
+    last = {value: at for at, value in enumerate(values)}
+    return rows if len(last) == len(values) else rows.take(pa.array(sorted(last.values()), pa.int64()))
+
+
+def repeated(rows: pa.Table, key: Sequence[str]) -> int | None:
+    """The place of a row whose key was there before in the same rows."""
+    seen: set[Hashable] = set()
+    for at, value in enumerate(key_values(rows, key)):
+        if value in seen:
+            return at
+        seen.add(value)
+    return None
+
+
+class KeySet:
+    """Keys with the number of the first item that touches each, to be found among rows on disk."""
+
+    def __init__(self, key: Sequence[str]) -> None:
+        self._key = tuple(key)
+        self._parts: list[pa.Table] = []
+        self._built: pa.Table | None = None
+
+    def add(self, rows: pa.Table, number: int) -> None:
+        """These rows' keys are touched by the item of this number."""
+        keys = rows.select(self._key)
+        numbers = pa.array(np.full(keys.num_rows, number, dtype=np.int64))
+        self._parts.append(keys.append_column(_FIRST, numbers))
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def first(self, rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
+        """For each row the number of the first item that touches its key, or `NEVER`."""
+        wanted = self._wanted()
+        if len(self._key) == 1:
+            values = _flat(rows.column(self._key[0]))
+            at = pc.index_in(values, value_set=_flat(wanted.column(self._key[0])))
+            numbers = wanted.column(_FIRST).to_numpy()
+            found = at.fill_null(-1).to_numpy(zero_copy_only=False)
+            return np.where(found >= 0, numbers[found], NEVER)
+        held = dict(zip(key_values(wanted, self._key), wanted.column(_FIRST).to_pylist(), strict=True))
+        keys = key_values(pa.table({name: rows.column(name) for name in self._key}), self._key)
+        return np.array([held.get(value, NEVER) for value in keys], dtype=np.int64)
+
+    def _wanted(self) -> pa.Table:
+        if self._built is None:
+            whole = pa.concat_tables(self._parts).combine_chunks()
+            values = key_values(whole, self._key)
+            firsts: dict[Hashable, int] = {}
+            for at, value in enumerate(values):
+                firsts.setdefault(value, at)
+            self._built = whole.take(pa.array(list(firsts.values()), pa.int64()))
+        return self._built
+
+
+def _plain(column: "pa.ChunkedArray[Any]") -> "pa.ChunkedArray[Any]":
+    kind = column.type
+    if (
+        pa.types.is_timestamp(kind)
+        or pa.types.is_duration(kind)
+        or pa.types.is_time64(kind)
+        or pa.types.is_date64(kind)
+    ):
+        return column.cast(pa.int64())
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return column.cast(pa.int32())
+    return column
+
+
+def _flat(column: Any) -> Any:  # noqa: ANN401 - an array, in one piece or not
+    flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return flat.dictionary_decode() if isinstance(flat, pa.DictionaryArray) else flat
+
+
+def as_key_table(keys: Iterable[Any], key: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Keys that a user gave (values, or tuples of them) as rows."""
+    wanted = [(value,) if len(key) == 1 else tuple(value) for value in keys]
+    fields = [schema.field(name) for name in key]
+    arrays = [pa.array([row[at] for row in wanted], field.type) for at, field in enumerate(fields)]
+    return pa.table(arrays, schema=pa.schema(fields))

@@ -1,0 +1,99 @@
+"""The rows of a tail that are held in memory: an immutable value, changed by making another one.
+
+Rows are only ever added at the end; a row that was replaced or deleted is marked dead and dropped when the dead are the
+majority. Each row has an identity (docs/protocol.md, D2): its row id if it came from the head, -(serial + 1) if it came
+with an item. On a keyed table the living are found by their key, and there is one of each (I13).
+"""
+
+from __future__ import annotations  # HashTrieMap cannot be subscripted at run time
+
+from collections.abc import Hashable, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from rpds import HashTrieMap
+
+from phalanx.tail.keys import key_values
+from phalanx.tail.payload import NO_IDS, Ids
+
+Mask = npt.NDArray[np.bool_]
+
+_MOST_CHUNKS = 16
+_SLACK = 256
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Rows with their identities; `alive` says which of them count, `slots` where a key's living row is."""
+
+    rows: pa.Table
+    identities: Ids
+    alive: Mask
+    slots: HashTrieMap[Hashable, int] | None
+
+    def living(self) -> pa.Table:
+        """The rows that count."""
+        return self.rows if self.alive.all() else self.rows.filter(pa.array(self.alive))
+
+    def living_identities(self) -> Ids:
+        """Their identities, in the same order."""
+        return self.identities[self.alive]
+
+    def count(self) -> int:
+        """How many rows count."""
+        return int(np.count_nonzero(self.alive))
+
+    def add(self, rows: pa.Table, identities: Ids, key: Sequence[str]) -> Memory:
+        """With more rows, whose keys, if there are any, must be free."""
+        if rows.num_rows == 0:
+            return self
+        at = self.rows.num_rows
+        together = pa.concat_tables([self.rows, rows])
+        if together.column(0).num_chunks > _MOST_CHUNKS:
+            together = together.combine_chunks()
+        slots = self.slots
+        if slots is not None:
+            slots = slots.update(HashTrieMap(zip(key_values(rows, key), range(at, at + rows.num_rows), strict=True)))
+        return Memory(
+            together,
+            np.concatenate([self.identities, identities]),
+            np.concatenate([self.alive, np.ones(rows.num_rows, dtype=np.bool_)]),
+            slots,
+        )
+
+    def kill(self, dead: Mask, key: Sequence[str]) -> Memory:
+        """Without the rows of the mask."""
+        dead = dead & self.alive
+        if not dead.any():
+            return self
+        slots = self.slots
+        if slots is not None:
+            for value in key_values(self.rows.filter(pa.array(dead)), key):
+                slots = slots.discard(value)
+        return Memory(self.rows, self.identities, self.alive & ~dead, slots)._tidied(key)
+
+    def kill_keys(self, values: Sequence[Hashable], key: Sequence[str]) -> Memory:
+        """Without the rows of these keys."""
+        slots = self.slots
+        if slots is None:
+            return self
+        dead = [slots[value] for value in values if value in slots]
+        if not dead:
+            return self
+        for value in values:
+            slots = slots.discard(value)
+        alive = self.alive.copy()
+        alive[dead] = False
+        return Memory(self.rows, self.identities, alive, slots)._tidied(key)
+
+    def _tidied(self, key: Sequence[str]) -> Memory:
+        """Without the dead, once they are the majority."""
+        if self.rows.num_rows <= 2 * self.count() + _SLACK:
+            return self
+        return empty(self.rows.schema, key).add(self.living().combine_chunks(), self.living_identities(), key)
+
+
+def empty(schema: pa.Schema, key: Sequence[str]) -> Memory:
+    """No rows."""
+    return Memory(schema.empty_table(), NO_IDS, np.empty(0, dtype=np.bool_), HashTrieMap() if key else None)

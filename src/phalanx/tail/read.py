@@ -1,0 +1,195 @@
+"""Reading an overlay: segments minus hidden rows, then the rows in memory, as one stream.
+
+What Lance can do itself (projection, filter, limit) is left to it; rows in memory are filtered by the same dialect. A
+predicate that Lance's scanner refuses, though DataFusion takes it, is evaluated on the rows that it gives.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from phalanx.errors import InvalidInputError
+from phalanx.expr import Predicate, plan_predicate
+from phalanx.tables.dataset import ROW_ID, Datasets, Version
+from phalanx.tail.keys import NEVER, KeySet, as_key_table, key_values
+from phalanx.tail.overlay import Overlay, Segment
+from phalanx.tail.payload import Ids
+
+Row = dict[str, Any]
+
+
+class Reading:
+    """One overlay, ready to be read. Immutable; may be used by many threads."""
+
+    def __init__(self, overlay: Overlay, datasets: Datasets) -> None:
+        self.overlay = overlay
+        self._datasets = datasets
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+        batch_size: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """Rows, streamed, with bounded memory."""
+        schema = self.overlay.shape.schema
+        names = list(schema.names if columns is None else columns)
+        unknown = [name for name in names if name not in schema.names]
+        if unknown:
+            raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(schema.names)}")
+        if limit is not None and limit < 0:
+            raise InvalidInputError(f"limit is a number of rows: {limit} is not")
+        predicate = None if where is None else plan_predicate(where, schema)
+        wanted = pa.schema([schema.field(name) for name in names])
+        batches = self._batches(wanted, predicate, limit, batch_size)
+        return pa.RecordBatchReader.from_batches(wanted, _limited(batches, limit))
+
+    def count(self, where: str | None = None) -> int:
+        """The number of rows, or of those that match."""
+        held = self.overlay.memory
+        predicate = None if where is None else plan_predicate(where, self.overlay.shape.schema)
+        total = held.count() if predicate is None else predicate.mask(held.living()).true_count
+        for segment in self.overlay.segments:
+            if predicate is None:
+                whole = self._version(segment).rows if segment.is_head else segment.count
+                total += whole - len(segment.hidden)
+            elif (pushed := self._pushed(segment, predicate)) is not None:
+                total += self._version(segment).count(pushed, segment.hidden, segment.fragments)
+            else:
+                batches = self._filtered(segment, pa.schema([]), predicate, None, None)
+                total += sum(batch.num_rows for batch in batches)
+        return total
+
+    def rows_of(self, keys: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of these keys, in no particular order; keys that are absent have none."""
+        shape, held = self.overlay.shape, self.overlay.memory
+        names = list(shape.schema.names if columns is None else columns)
+        wanted = KeySet(shape.key)
+        wanted.add(keys, 0)
+        parts = [pa.schema([shape.schema.field(name) for name in names]).empty_table()]
+        if held.slots is not None:
+            slots = [held.slots[value] for value in key_values(keys, shape.key) if value in held.slots]
+            parts.append(held.rows.select(names).take(pa.array(slots, pa.int64())))
+        for segment in self.overlay.segments:
+            row_ids = self._matching(segment, wanted)
+            if len(row_ids):
+                found = self._version(segment).scan(names, only=row_ids, fragments=segment.fragments).read_all()
+                parts.append(found.cast(parts[0].schema))
+        return pa.concat_tables(parts)
+
+    def get(self, key: Any) -> Row | None:  # noqa: ANN401 - a key's value
+        """The row of a key."""
+        shape = self.overlay.shape
+        if not shape.key:
+            raise InvalidInputError("this table has no key: read it with where=")
+        try:
+            keys = as_key_table([key], shape.key, shape.schema)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, IndexError, TypeError, OverflowError) as error:
+            raise InvalidInputError(f"{key!r} is not a key of this table ({', '.join(shape.key)}): {error}") from error
+        found = self.rows_of(keys)
+        return found.to_pylist()[0] if found.num_rows else None
+
+    def rows_at(self, identities: Ids, columns: Sequence[str]) -> tuple[Ids, pa.Table]:
+        """The rows of these identities (docs/protocol.md, D2), wherever they are, with their identities."""
+        schema, held = self.overlay.shape.schema, self.overlay.memory
+        inside = np.isin(held.identities, identities) & held.alive
+        parts = [held.rows.select(list(columns)).filter(pa.array(inside))]
+        found = [held.identities[inside]]
+        elsewhere = np.setdiff1d(identities, found[0])
+        for segment in self.overlay.segments:
+            row_ids = np.setdiff1d(segment.row_ids(elsewhere), segment.hidden)
+            if len(row_ids):
+                rows = self._version(segment).scan(columns, only=row_ids, fragments=segment.fragments, row_ids=True)
+                table = rows.read_all()
+                found.append(segment.identities(table.column(ROW_ID).to_numpy().astype(np.int64)))
+                parts.append(table.drop_columns([ROW_ID]).cast(pa.schema([schema.field(name) for name in columns])))
+        return np.concatenate(found), pa.concat_tables(parts)
+
+    def identities(self, predicate: Predicate | None) -> Ids:
+        """The identities of the rows that match, all without a predicate."""
+        living, found = self.overlay.memory.living(), self.overlay.memory.living_identities()
+        if predicate is not None and len(found):
+            found = found[predicate.mask(living).to_numpy(zero_copy_only=False)]
+        parts = [found]
+        columns = [] if predicate is None else predicate.columns
+        for segment in self.overlay.segments:
+            reader = self._version(segment).scan(
+                columns, without=segment.hidden, fragments=segment.fragments, row_ids=True
+            )
+            for batch in reader:
+                row_ids = batch.column(ROW_ID).to_numpy().astype(np.int64)
+                if predicate is not None:
+                    row_ids = row_ids[predicate.mask(batch).to_numpy(zero_copy_only=False)]
+                parts.append(segment.identities(row_ids))
+        return np.concatenate(parts)
+
+    def _batches(
+        self, wanted: pa.Schema, predicate: Predicate | None, limit: int | None, batch_size: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        for segment in self.overlay.segments:
+            yield from self._filtered(segment, wanted, predicate, limit, batch_size)
+        rows = self.overlay.memory.living()
+        if predicate is not None and rows.num_rows:
+            rows = rows.filter(predicate.mask(rows))
+        yield from rows.select(wanted.names).to_batches(max_chunksize=batch_size)
+
+    def _filtered(
+        self,
+        segment: Segment,
+        wanted: pa.Schema,
+        predicate: Predicate | None,
+        limit: int | None,
+        batch_size: int | None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of a segment that match."""
+        pushed = None if predicate is None else self._pushed(segment, predicate)
+        later = predicate if pushed is None else None
+        names = wanted.names + [name for name in (later.columns if later else ()) if name not in wanted.names]
+        reader = self._version(segment).scan(
+            names,
+            where=pushed,
+            without=segment.hidden,
+            fragments=segment.fragments,
+            limit=None if later else limit,
+            batch_size=batch_size,
+            row_ids=not names,  # a batch without any column has no length
+        )
+        for batch in reader:
+            kept = batch if later is None else batch.filter(later.mask(batch))
+            chosen = kept.select(wanted.names or [ROW_ID])
+            yield chosen if not wanted.names or chosen.schema.equals(wanted) else chosen.cast(wanted)
+
+    def _matching(self, segment: Segment, keys: KeySet) -> Ids:
+        version = self._version(segment)
+        parts = [np.empty(0, dtype=np.int64)]
+        reader = version.scan(self.overlay.shape.key, without=segment.hidden, fragments=segment.fragments, row_ids=True)
+        for batch in reader:
+            parts.append(batch.column(ROW_ID).to_numpy().astype(np.int64)[keys.first(batch) < NEVER])
+        return np.concatenate(parts)
+
+    def _pushed(self, segment: Segment, predicate: Predicate) -> str | None:
+        """The predicate in Lance's words, if it takes it."""
+        words = predicate.lance
+        return words if words is not None and self._version(segment).plans(words) else None
+
+    def version(self, manifest: int) -> Version:
+        """One version of this table's dataset."""
+        return self._datasets.open(self.overlay.shape.table, manifest)
+
+    def _version(self, segment: Segment) -> Version:
+        return self.version(segment.manifest)
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    left = limit
+    for batch in batches:
+        if left is None:
+            yield batch
+        elif left > 0:
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+        if left is not None and left <= 0:
+            return

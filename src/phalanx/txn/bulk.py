@@ -1,0 +1,158 @@
+"""Small or large: rows that fit travel in the entry, all others are staged first, with bounded memory.
+
+A staged change is written once, whatever lands in the meantime (rule C2): it names what it was matched with, and if
+its table has not moved by the time it lands, its version is the new head there and then.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from phalanx.data import Source
+from phalanx.errors import InvalidInputError
+from phalanx.log import item as it
+from phalanx.schema import require_keys
+from phalanx.tables.dataset import ROW_ID, Datasets, Version
+from phalanx.tables.stage import Progress, extend, hide, write
+from phalanx.tail.keys import NEVER, KeySet, key_values, last_of_each
+from phalanx.tail.payload import NO_IDS, Ids, encode_ids, encode_rows
+from phalanx.txn.core import Found
+
+INLINE_ROWS = 5_000
+INLINE_BYTES = 512 << 10
+"""Most rows and bytes of a change that travels in the entry by itself."""
+
+
+class Small(msgspec.Struct, frozen=True):
+    """Rows that travel in the entry."""
+
+    rows: pa.Table
+
+
+class Large(msgspec.Struct, frozen=True):
+    """Rows that are staged: `version` has them as its last fragments; `dead` of them never count."""
+
+    version: Version
+    first: int
+    fragments: int
+    count: int
+    dead: Ids
+    found: Found
+    hidden: Ids | None = None
+    whole: Version | None = None
+
+    def item(self, dead: int | None) -> it.Staged:
+        """What the entry says of it."""
+        contents = self.found.contents
+        shown = self.whole or self.version
+        return it.Staged(
+            shown.manifest,
+            self.first,
+            self.fragments,
+            self.count,
+            contents.moved,
+            contents.generation,
+            contents.head.next_row_id,
+            contents.head.next_row_id + self.count,
+            self.whole is not None,
+            dead,
+        )
+
+
+def take_in(given: Source, key: tuple[str, ...], *, stage: bool | None) -> Small | Source:
+    """Rows that fit an entry, or the stream again, checked as it is read. `stage` forces the one or the other."""
+    checked = _checked(given.batches, key)
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in checked if not stage else ():
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if stage is None and (rows > INLINE_ROWS or size > INLINE_BYTES):
+            return Source(given.schema, itertools.chain(held, checked))
+    if stage:
+        return Source(given.schema, checked)
+    table = pa.Table.from_batches(held, given.schema).combine_chunks()
+    return Small(last_of_each(table, key) if key else table)
+
+
+def _checked(batches: Iterator[pa.RecordBatch], key: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        require_keys(batch, key)
+        yield batch
+
+
+def stage(found: Found, rows: Source, datasets: Datasets, progress: Progress | None) -> Large:
+    """Write a stream of rows as fragments of a version that nobody sees yet."""
+    head = datasets.open(found.table.id, found.contents.head.manifest)
+    written = write(head, pa.RecordBatchReader.from_batches(rows.schema, rows.batches), progress)
+    version = extend(datasets, head, [written])
+    fragments = version.fragments[len(version.fragments) - len(written.fragments) :]
+    large = Large(version, fragments[0] if fragments else 0, len(fragments), written.rows, NO_IDS, found)
+    return large if not found.shape.key else msgspec.structs.replace(large, dead=_earlier(large, found.shape.key))
+
+
+def matched(large: Large, datasets: Datasets, *, replace: bool) -> Large:
+    """With the rows of the head that it replaces (all, or those of its keys), and the version that shows the result."""
+    contents = large.found.contents
+    head = datasets.open(large.found.table.id, contents.head.manifest)
+    key = large.found.shape.key
+    hidden = None if replace or not key else _replaced(head, large, key)
+    if contents.first != contents.until:  # with a tail there is no fast path: it would lose the items before this one
+        return msgspec.structs.replace(large, hidden=hidden)
+    gone = np.concatenate([NO_IDS if hidden is None else hidden, large.dead + contents.head.next_row_id])
+    whole = hide(datasets, large.version, gone, head.fragments if replace else ())
+    still = set(large.version.fragments[-large.fragments :]) <= set(whole.fragments) if large.fragments else True
+    return msgspec.structs.replace(large, hidden=hidden, whole=whole if still else None)
+
+
+def _earlier(large: Large, key: tuple[str, ...]) -> Ids:
+    """The rows among the staged ones whose key comes again later: the last one counts (rule C8)."""
+    keys = large.version.scan(key, fragments=range(large.first, large.first + large.fragments)).read_all()
+    values = key_values(keys, key)
+    last = {value: at for at, value in enumerate(values)}
+    if len(last) == len(values):
+        return NO_IDS
+    return np.setdiff1d(np.arange(len(values), dtype=np.int64), np.array(list(last.values()), dtype=np.int64))
+
+
+def _replaced(head: Version, large: Large, key: tuple[str, ...]) -> Ids:
+    wanted = KeySet(key)
+    wanted.add(large.version.scan(key, fragments=range(large.first, large.first + large.fragments)).read_all(), 0)
+    parts = [NO_IDS]
+    for batch in head.scan(key, row_ids=True):
+        parts.append(batch.column(ROW_ID).to_numpy().astype(np.int64)[wanted.first(batch) < NEVER])
+    return np.sort(np.concatenate(parts))
+
+
+def require_rows(count: int, what: str) -> None:
+    """Nothing to do is most likely a mistake; to empty a table, overwrite it or delete with "true"."""
+    if not count:
+        raise InvalidInputError(f"there are no rows to {what}")
+
+
+class Cargo:
+    """The payloads of a transaction, as its actions are put together."""
+
+    def __init__(self) -> None:
+        self.payloads: list[bytes] = []
+
+    def add(self, payload: bytes) -> int:
+        """The index of one more."""
+        self.payloads.append(payload)
+        return len(self.payloads) - 1
+
+    def rows(self, rows: Small | Large) -> it.Rows:
+        """What an item says of its rows."""
+        if isinstance(rows, Small):
+            return it.Inline(self.add(encode_rows(rows.rows)), rows.rows.num_rows)
+        return rows.item(self.add(encode_ids(rows.dead)) if len(rows.dead) else None)
+
+    def upsert(self, table: str, rows: Small | Large, *, fresh: bool = False) -> it.Upsert:
+        """An upsert with what was precomputed for it."""
+        said = self.rows(rows)
+        hidden = None if isinstance(rows, Small) or rows.hidden is None else self.add(encode_ids(rows.hidden))
+        return it.Upsert(table, said, hidden, fresh)

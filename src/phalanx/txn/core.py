@@ -1,0 +1,115 @@
+"""What the parts of one lake handle share: the log, the way into it, the datasets and the overlays."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from phalanx.catalog import Name, State, Table
+from phalanx.clock import Clock, Deadline
+from phalanx.contents import Contents
+from phalanx.errors import InvalidInputError, NotFoundError
+from phalanx.ids import ID_BYTES, TransactionIds
+from phalanx.log import action as do
+from phalanx.log.cursor import View
+from phalanx.log.log import Log
+from phalanx.names import parse_name
+from phalanx.objects import Store
+from phalanx.schema import decode_schema
+from phalanx.tables.dataset import Datasets
+from phalanx.tail.cache import Overlays
+from phalanx.tail.overlay import Shape
+from phalanx.tail.read import Reading
+from phalanx.txn.commit import Committer
+from phalanx.txn.intent import Guard, Intent, intend
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A table at one moment."""
+
+    name: Name
+    table: Table
+    contents: Contents
+    shape: Shape
+    position: int
+
+
+class Core:
+    """One process's handle on a lake, without the words that users see."""
+
+    def __init__(self, store: Store, log: Log[State], clock: Clock, timeout: float) -> None:
+        self.store = store
+        self.log = log
+        self.clock = clock
+        self.timeout = timeout
+        self.ids = TransactionIds(clock.token)
+        self.committer = Committer(store, log, clock)
+        self.datasets = Datasets(store.files())
+        self.overlays = Overlays(self.datasets)
+
+    def refresh(self) -> View[State]:
+        """The newest state."""
+        self.committer.require_open()
+        return self.log.refresh()
+
+    def deadline(self, timeout: float | None) -> Deadline:
+        """When a commit that begins now has to be over."""
+        seconds = self.timeout if timeout is None else timeout
+        if not seconds >= 0:
+            raise InvalidInputError(f"timeout is the number of seconds a commit may take: {timeout!r} is not")
+        return Deadline.after(self.clock, seconds)
+
+    def intent(
+        self,
+        actions: Sequence[do.Action],
+        deadline: Deadline,
+        *,
+        note: str = "",
+        payloads: Sequence[bytes] = (),
+        identity: bytes | None = None,
+        guard: Guard | None = None,
+    ) -> Intent:
+        """An intent for these actions."""
+        return intend(actions, identity or self.ids.next(), deadline, note=note, payloads=payloads, guard=guard)
+
+    def commit(
+        self,
+        actions: Sequence[do.Action],
+        timeout: float | None = None,
+        *,
+        note: str = "",
+        payloads: Sequence[bytes] = (),
+    ) -> int:
+        """Bring these actions into the log as one transaction; the position they landed on."""
+        return self.committer.commit(self.intent(actions, self.deadline(timeout), note=note, payloads=payloads))
+
+    def new_table_id(self) -> str:
+        """The name of an incarnation that never was."""
+        return self.clock.token(ID_BYTES).hex()
+
+    def reading(self, found: Found) -> Reading:
+        """A table, ready to be read."""
+        return Reading(self.overlays.at(found.shape, found.contents), self.datasets)
+
+
+def find(view: View[State], name: str) -> Found:
+    """A table by its name."""
+    parts = parse_name(name)
+    table = view.state.tables.get(parts)
+    if table is None:
+        near = ", ".join(sorted(".".join(other) for other in view.state.tables)[:5]) or "none"
+        raise NotFoundError(f"there is no table {name!r} at version {view.position}; there is: {near}")
+    return found(view, parts, table)
+
+
+def locate(view: View[State], table: str) -> Found:
+    """A table by its incarnation."""
+    name = view.state.names.get(table)
+    if name is None:
+        raise NotFoundError("the table does no longer exist: it was dropped; open it again if it was created anew")
+    return found(view, name, view.state.tables[name])
+
+
+def found(view: View[State], name: Name, table: Table) -> Found:
+    """A table that is known to be there."""
+    shape = Shape(table.id, decode_schema(table.schema), table.key)
+    return Found(name, table, view.state.contents[table.id], shape, view.position)

@@ -1,0 +1,273 @@
+"""One table inside a transaction: the snapshot it began on, with its own changes on top.
+
+Statements are resolved at once, to keys on a keyed table and to row identities on one without (rule D2), and applied to
+a private overlay, so the transaction reads what it wrote. What is left at the end is the net effect: rows removed, rows
+added, fragments staged. Rows of its own are numbered from `OWN` on; no row of the log has such a number.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from phalanx.contents import Pending
+from phalanx.data import conform, source
+from phalanx.errors import AlreadyExistsError, InvalidInputError
+from phalanx.expr import plan_assignments, plan_predicate
+from phalanx.log import action as do
+from phalanx.log import item as it
+from phalanx.tables.stage import Progress
+from phalanx.tail.apply import advance
+from phalanx.tail.keys import key_values, repeated, shown_key
+from phalanx.tail.payload import NO_IDS, Ids, encode_ids, encode_rows
+from phalanx.tail.read import Reading
+from phalanx.txn.bulk import INLINE_BYTES, INLINE_ROWS, Cargo, Large, Small, matched, require_rows, stage, take_in
+from phalanx.txn.core import Core, Found
+from phalanx.txn.touched import Footprint
+
+OWN = 1 << 60
+MOST_KEYS = 100_000
+"""Most keys of bulk work that are compared one by one with those of others; beyond, the whole table counts (D3)."""
+
+
+class Draft:
+    """A table as a transaction sees and changes it. Belongs to one thread at a time."""
+
+    def __init__(self, core: Core, found: Found, *, born: bool = False) -> None:
+        self._core = core
+        self.found = found
+        self.born = born
+        self.base = core.reading(found)
+        self.reading = self.base
+        self._own = OWN
+        self._keys: list[pa.Table] = []
+        self._removed: list[Ids] = []
+        self._staged: list[Large] = []
+        self._emptied = False
+        self._whole = False
+        self._fresh = True
+        self.statements = 0
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The table's key."""
+        return self.found.shape.key
+
+    def put(self, data: object, progress: Progress | None, stage_it: bool | None, what: str = "append") -> int:
+        """Add rows; on a keyed table they replace those of the same key."""
+        self._fresh = False
+        return self._put(data, progress, stage_it, what)
+
+    def fill(self, data: object) -> int:
+        """The first rows of a table that is new, possibly none."""
+        return self._put(data, None, None, "create", some=False)
+
+    def insert(self, data: object) -> int:
+        """Add rows whose keys must be new."""
+        rows = conform(source(data, self.found.shape.schema), self.found.shape.schema).table()
+        if not self.key:
+            raise InvalidInputError("insert checks keys, and this table has none: use append")
+        require_rows(rows.num_rows, "insert")
+        twice = repeated(rows, self.key)
+        if twice is not None:
+            raise InvalidInputError(
+                f"key {shown_key(rows, self.key, twice)} is there twice: insert takes each key once"
+            )
+        held = self.reading.rows_of(rows.select(self.key), self.key)
+        if held.num_rows:
+            raise AlreadyExistsError(
+                f"key {shown_key(held, self.key, 0)} exists already: use upsert to replace its row"
+            )
+        return self._put(rows, None, None, "insert")
+
+    def overwrite(self, data: object, progress: Progress | None, stage_it: bool | None) -> int:
+        """All rows go, then these are added."""
+        self._apply(it.Overwrite(self.found.table.id, it.Inline(0, 0)), encode_rows(self._nothing()))
+        self._emptied = self._whole = True
+        self._keys, self._removed, self._staged = [], [], []
+        return self._put(data, progress, stage_it, "overwrite", some=False)
+
+    def delete(self, where: str) -> int:
+        """Remove the rows that match; their number."""
+        self.statements += 1
+        predicate = plan_predicate(where, self.found.shape.schema)
+        if self.key:
+            keys = self.reading.scan(self.key, predicate.sql).read_all()
+            if keys.num_rows:
+                self._keys.append(keys)
+                self._apply(it.DeleteKeys(self.found.table.id, 0, keys.num_rows), encode_rows(keys))
+            return keys.num_rows
+        identities = self.reading.identities(predicate)
+        self._remove(identities)
+        return len(identities)
+
+    def update(self, changes: Mapping[str, object], where: str | None) -> int:
+        """Set columns of the rows that match; their number."""
+        self.statements += 1
+        schema = self.found.shape.schema
+        planned = plan_assignments(changes, schema)
+        predicate = None if where is None else plan_predicate(where, schema)
+        if self.key:
+            old = self.reading.scan(None, where).read_all()
+            if not old.num_rows:
+                return 0
+            new = _whole_values(planned.apply(old.combine_chunks()))
+            if set(planned.targets) & set(self.key):
+                self._move(old.select(self.key), new)
+            self._upsert(new)
+            return old.num_rows
+        identities = self.reading.identities(predicate)
+        if not len(identities):
+            return 0
+        rows = self.reading.rows_at(identities, schema.names)[1]
+        self._remove(identities)
+        self._apply_rows(it.Put, _whole_values(planned.apply(rows.combine_chunks())))
+        return len(identities)
+
+    def footprint(self) -> Footprint:
+        """What it touched of the table as it was at its snapshot."""
+        keys = pa.concat_tables(self._keys) if self._keys else None
+        whole = self._whole or (keys is not None and keys.num_rows > MOST_KEYS)
+        mine = np.concatenate([NO_IDS, *self._removed])
+        return Footprint(self.found, self.base, keys if self.key else None, mine, whole)
+
+    def removed(self) -> Ids:
+        """The identities of the rows that go."""
+        return np.concatenate([NO_IDS, *self._removed])
+
+    def actions(self, cargo: Cargo, removed: Ids) -> list[do.Action]:
+        """The net effect as items; `removed` are the identities that the removed rows have by now."""
+        table = self.found.table.id
+        single = self._single()
+        if single is not None:
+            return [self._alone(single, cargo)]
+        rows, gone = self._rest()
+        found: list[do.Action] = []
+        if self._emptied:
+            found.append(it.Overwrite(table, cargo.rows(self._packed(rows))))
+        if len(removed):
+            found.append(it.DeleteRows(table, cargo.add(encode_ids(removed)), len(removed)))
+        if gone is not None and gone.num_rows and not self._emptied:
+            found.append(it.DeleteKeys(table, cargo.add(encode_rows(gone)), gone.num_rows))
+        for large in self._still_staged():
+            found.append(cargo.upsert(table, large) if self.key else it.Put(table, cargo.rows(large)))
+        if rows.num_rows and not self._emptied:
+            packed = self._packed(rows)
+            fresh = self._fresh and not gone
+            found.append(cargo.upsert(table, packed, fresh=fresh) if self.key else it.Put(table, cargo.rows(packed)))
+        return found
+
+    def _single(self) -> Large | None:
+        """The one bulk statement that is all there is: it may become the head at once."""
+        alone = self.statements == 1 and len(self._staged) == 1
+        return self._staged[0] if alone and not self.removed().size else None
+
+    def _alone(self, large: Large, cargo: Cargo) -> do.Action:
+        table = self.found.table.id
+        ready = matched(large, self._core.datasets, replace=self._emptied)
+        if self._emptied:
+            return it.Overwrite(table, cargo.rows(ready))
+        return cargo.upsert(table, ready) if self.key else it.Put(table, cargo.rows(ready))
+
+    def _rest(self) -> tuple[pa.Table, pa.Table | None]:
+        """The rows of its own that are in memory, and the keys it touched that have no row any more."""
+        held = self.reading.overlay.memory
+        mine = (held.identities <= -OWN) & held.alive
+        rows = held.rows.filter(pa.array(mine))
+        if not self.key or not self._keys:
+            return rows, None
+        keys = pa.concat_tables(self._keys)
+        there = set(key_values(self.reading.rows_of(keys, self.key), self.key))
+        gone = [at for at, value in enumerate(key_values(keys, self.key)) if value not in there]
+        return rows, keys.take(pa.array(gone, pa.int64()))
+
+    def _still_staged(self) -> list[Large]:
+        """What it staged, with the rows that it deleted itself marked as dead."""
+        staged = []
+        for large in self._staged:
+            for segment in self.reading.overlay.segments:
+                if segment.manifest == large.version.manifest and not segment.is_head:
+                    dead = segment.hidden - segment.first
+                    staged.append(_with(large, dead))
+        return staged
+
+    def _packed(self, rows: pa.Table) -> Small | Large:
+        if rows.num_rows <= INLINE_ROWS and rows.nbytes <= INLINE_BYTES:
+            return Small(rows.combine_chunks())
+        return stage(self.found, source(rows), self._core.datasets, None)
+
+    def _put(
+        self, data: object, progress: Progress | None, stage_it: bool | None, what: str, *, some: bool = True
+    ) -> int:
+        self.statements += 1
+        schema = self.found.shape.schema
+        rows = take_in(conform(source(data, schema), schema), self.key, stage=stage_it)
+        if isinstance(rows, Small):
+            if some:
+                require_rows(rows.rows.num_rows, what)
+            if rows.rows.num_rows:
+                if self.key:
+                    self._upsert(rows.rows)
+                else:
+                    self._apply_rows(it.Put, rows.rows)
+            return rows.rows.num_rows
+        large = stage(self.found, rows, self._core.datasets, progress)
+        if some:
+            require_rows(large.count, what)
+        self._add_staged(large)
+        return large.count - len(large.dead)
+
+    def _add_staged(self, large: Large) -> None:
+        self._staged.append(large)
+        said = large.item(0 if len(large.dead) else None)
+        payload = encode_ids(large.dead)
+        if self.key:
+            fragments = range(large.first, large.first + large.fragments)
+            self._keys.append(large.version.scan(self.key, fragments=fragments).read_all())
+            self._apply(it.Upsert(self.found.table.id, said), payload, large.count)
+        else:
+            self._apply(it.Put(self.found.table.id, said), payload, large.count)
+
+    def _upsert(self, rows: pa.Table) -> None:
+        self._keys.append(rows.select(self.key))
+        self._apply_rows(it.Upsert, rows)
+
+    def _move(self, old: pa.Table, new: pa.Table) -> None:
+        """Rows get other keys, which must be free."""
+        twice = repeated(new, self.key)
+        taken = set(key_values(self.reading.rows_of(new.select(self.key), self.key), self.key))
+        if twice is not None or taken - set(key_values(old, self.key)):
+            raise AlreadyExistsError("this update would give two rows the same key: nothing was changed")
+        self._keys.append(old)
+        self._apply(it.DeleteKeys(self.found.table.id, 0, old.num_rows), encode_rows(old))
+
+    def _remove(self, identities: Ids) -> None:
+        if len(identities):
+            self._removed.append(identities[identities > -OWN])
+            self._apply(it.DeleteRows(self.found.table.id, 0, len(identities)), encode_ids(identities))
+
+    def _apply_rows(self, kind: Callable[[str, it.Rows], it.Item], rows: pa.Table) -> None:
+        item = kind(self.found.table.id, it.Inline(0, rows.num_rows))
+        self._apply(item, encode_rows(rows), rows.num_rows)
+
+    def _apply(self, item: it.Item, payload: bytes, rows: int = 0) -> None:
+        """Put one more change on top of the private overlay."""
+        overlay = self.reading.overlay
+        pending = Pending(overlay.until, 0, 0, self._own, item, (payload,))
+        self._own += rows
+        self.reading = Reading(advance(overlay, [pending], self._core.datasets), self._core.datasets)
+
+    def _nothing(self) -> pa.Table:
+        return self.found.shape.schema.empty_table()
+
+
+def _with(large: Large, dead: Ids) -> Large:
+    return Large(large.version, large.first, large.fragments, large.count, np.sort(dead), large.found)
+
+
+def _whole_values(rows: pa.Table) -> pa.Table:
+    """The rows, if no column is null that must not be."""
+    for field in rows.schema:
+        if not field.nullable and rows.column(field.name).null_count:
+            raise InvalidInputError(f"this update would make column {field.name!r} null, which it cannot be")
+    return rows

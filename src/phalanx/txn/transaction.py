@@ -1,0 +1,167 @@
+"""A transaction over any number of tables: it reads one snapshot and its own changes, and lands as a whole or not at all.
+
+Snapshot isolation (rule D2): of two transactions that touch the same row the first to commit wins, the other gets a
+`ConflictError`. Catalog changes are judged on the state they meet, like statements on their own. Nothing is written to
+the log before `commit`; what was staged for a transaction that never commits is garbage that nobody can see.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+import pyarrow as pa
+
+from phalanx.catalog import apply
+from phalanx.clock import Deadline
+from phalanx.errors import CommitUnknownError, ConflictError, InvalidInputError, StateError
+from phalanx.ids import ID_BYTES
+from phalanx.log import action as do
+from phalanx.log.cursor import View
+from phalanx.log.entry import Landing
+from phalanx.names import parse_name
+from phalanx.schema import check_schema, encode_schema
+from phalanx.tail.payload import Ids
+from phalanx.txn.bulk import Cargo
+from phalanx.txn.core import Core, Found, find, found
+from phalanx.txn.draft import Draft
+from phalanx.txn.intent import Rebased
+from phalanx.txn.touched import Footprint, Touched
+
+R = TypeVar("R")
+
+_FIRST_PAUSE = 0.002
+_LONGEST_PAUSE = 0.5
+
+
+class Work:
+    """The changes of a transaction, gathered. Belongs to one thread at a time."""
+
+    def __init__(self, core: Core, deadline: Deadline, note: str = "", token: str | None = None) -> None:
+        self.core = core
+        self.deadline = deadline
+        self.note = note
+        self._identity = core.ids.next() if token is None else identity_of(core, token)
+        self.view = core.refresh()
+        self.began = self.view
+        self._catalog: list[do.Action] = []
+        self._drafts: dict[str, Draft] = {}
+        self._dropped: list[Footprint] = []
+        self._closed: str | None = None
+        self.version: int | None = None
+
+    def draft(self, name: str) -> Draft:
+        """A table, to be read and changed."""
+        return self.draft_of(find(self.view, name))
+
+    def draft_of(self, here: Found) -> Draft:
+        """A table that was found in this transaction."""
+        self.require_open()
+        if here.table.id not in self._drafts:
+            self._drafts[here.table.id] = Draft(self.core, here)
+        return self._drafts[here.table.id]
+
+    def create(self, name: str, schema: pa.Schema, key: Sequence[str], properties: Mapping[str, str]) -> Draft:
+        """A new table."""
+        self.require_open()
+        parts = parse_name(name)
+        checked = check_schema(schema, key)
+        table = self.core.new_table_id()
+        manifest = self.core.datasets.begin(table, checked)
+        self.change(do.CreateTable(parts, table, dict(properties), encode_schema(checked), tuple(key), manifest))
+        self._drafts[table] = Draft(self.core, found(self.view, parts, self.view.state.tables[parts]), born=True)
+        return self._drafts[table]
+
+    def drop(self, name: str) -> None:
+        """Drop a table; that counts as touching all of it."""
+        self.require_open()
+        here = find(self.view, name)
+        self._drafts.pop(here.table.id, None)
+        if here.table.id in self.began.state.contents:
+            before = found(self.began, here.name, here.table)
+            self._dropped.append(Footprint(before, self.core.reading(before), whole=True))
+        self.change(do.DropTable(here.name, here.table.id))
+
+    def change(self, action: do.Action) -> None:
+        """One more change of the catalog, seen by what follows in this transaction."""
+        self.require_open()
+        state = apply(self.view.state, Landing(self.view.position), action)
+        self.view = View(self.view.position, self.view.time, state)
+        self._catalog.append(action)
+
+    def commit(self) -> int:
+        """Land as a whole; the position."""
+        self.require_open()
+        self._closed = "committed"
+        drafts = [draft for draft in self._drafts.values() if draft.statements or draft.born]
+        first = self._built(drafts, {})
+        if not first.actions:  # it only read, or its changes came to nothing
+            self.version = self.began.position
+            return self.version
+        prints = [draft.footprint() for draft in drafts if not draft.born] + self._dropped
+        guard = Touched(prints, lambda moved: self._built(drafts, moved)) if prints else None
+        intent = self.core.intent(
+            first.actions,
+            self.deadline,
+            note=self.note,
+            payloads=first.payloads,
+            identity=self._identity,
+            guard=guard,
+        )
+        self.version = self.core.committer.commit(intent)
+        return self.version
+
+    def rollback(self) -> None:
+        """Forget everything."""
+        self._closed = self._closed or "rolled back"
+
+    def require_open(self) -> None:
+        """Refuse a transaction that is over."""
+        if self._closed is not None:
+            raise StateError(f"this transaction was {self._closed}: begin another one")
+
+    @property
+    def over(self) -> bool:
+        """Whether it was committed or rolled back."""
+        return self._closed is not None
+
+    def _built(self, drafts: Sequence[Draft], moved: Mapping[str, Ids]) -> Rebased:
+        cargo = Cargo()
+        actions = list(self._catalog)
+        for draft in drafts:
+            actions += draft.actions(cargo, moved.get(draft.found.table.id, draft.removed()))
+        return Rebased(tuple(actions), tuple(cargo.payloads))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None and not self.over:
+            self.commit()
+        else:
+            self.rollback()
+
+
+def identity_of(core: Core, token: str) -> bytes:
+    """The transaction id of an idempotency token, while it is certain that a use of it would be known (rule B7)."""
+    since, dash, rest = token.partition("-")
+    if not dash or not since.isdigit() or not rest:
+        raise InvalidInputError(f"{token!r} is not a token: make one with lake.token(), and use it for one transaction")
+    if not core.log.remembers(int(since)):
+        raise CommitUnknownError(
+            f"token {token!r} is too old: whether it was used is no longer known; look at the log before you repeat it"
+        )
+    return hashlib.blake2b(token.encode(), digest_size=ID_BYTES).digest()
+
+
+def again(core: Core, deadline: Deadline, attempt: Callable[[], R]) -> R:
+    """Attempt something that may conflict, on a newer snapshot each time, until the deadline."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return attempt()
+        except ConflictError:
+            if deadline.left() <= pause:
+                raise
+        core.clock.sleep(pause * (0.5 + core.clock.token(1)[0] / 256))
+        pause = min(2 * pause, _LONGEST_PAUSE)

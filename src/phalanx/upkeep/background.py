@@ -1,0 +1,134 @@
+"""Flushing in the background: the tail stays short, and no writer waits for it (rule C10).
+
+Whoever lands the item with which a tail crosses its soft limit flushes it, in a thread of its own; if that process dies,
+the next multiple of the limit is somebody else's to cross. A flush that fails loses nothing and is tried again later.
+Only at the hard limit do writers wait, and say so: then readers could no longer keep up.
+"""
+
+import logging
+import threading
+
+import msgspec
+
+from phalanx.clock import Deadline
+from phalanx.contents import Contents, Weight, weigh
+from phalanx.errors import PhalanxError, UnavailableError
+from phalanx.txn.core import Core
+from phalanx.upkeep.flush import flush
+
+log = logging.getLogger("phalanx.upkeep")
+
+_FLUSH_SECONDS = 300.0
+_POLL = 0.02
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How heavy a tail may get: rows, bytes and predicates in the log, rows hidden in the head, and age in seconds."""
+
+    rows: int = 20_000
+    size: int = 16 << 20
+    predicates: int = 256
+    hidden: int = 200_000
+    age: float = 300.0
+    hard: int = 16
+    """The hard limit, as a multiple of the soft ones."""
+
+    def load(self, weight: Weight) -> float:
+        """How full a tail is: 1 at the soft limit."""
+        return max(weight.rows / self.rows, weight.size / self.size, weight.predicates / self.predicates)
+
+
+class Background:
+    """The flushes that one handle runs beside its writers."""
+
+    def __init__(self, core: Core, limits: Limits) -> None:
+        self._core = core
+        self.limits = limits
+        self._lock = threading.Lock()
+        self._running: dict[str, threading.Thread] = {}
+        self._seen: dict[str, tuple[int, float]] = {}
+        self._closed = False
+
+    def wrote(self, table: str, position: int) -> None:
+        """A change of this process landed there: flush if it took the tail over a multiple of its limit, or it is old."""
+        contents = self._core.log.view.state.contents.get(table)
+        if (
+            contents is not None
+            and len(contents.items)
+            and (self._crossed(contents, position) or self._aged(table, contents))
+        ):
+            self.start(table)
+
+    def read(self, table: str, hidden: int) -> None:
+        """A read found this many rows hidden: flush if they slow every reader down."""
+        if hidden > self.limits.hidden:
+            self.start(table)
+
+    def make_room(self, table: str, deadline: Deadline) -> None:
+        """Wait while the tail is at its hard limit, and help to write it out."""
+        contents = self._core.log.view.state.contents.get(table)
+        if contents is None or self.limits.load(contents.weight) < self.limits.hard:
+            return
+        log.warning("the tail of table %s is at its hard limit: this writer waits for a flush", table)
+        while True:
+            self.start(table)
+            self._core.clock.sleep(_POLL)
+            contents = self._core.refresh().state.contents.get(table)
+            if contents is None or self.limits.load(contents.weight) < self.limits.hard:
+                return
+            if deadline.passed():
+                raise UnavailableError(
+                    "the tail of this table is at its hard limit, and no flush could write it out in time: nothing was "
+                    "committed; look for what keeps `phalanx flush` from working (a full disk?), then try again"
+                )
+
+    def start(self, table: str) -> None:
+        """Begin to flush a table, unless that is under way."""
+        with self._lock:
+            running = self._running.get(table)
+            if self._closed or (running is not None and running.is_alive()):
+                return
+            thread = threading.Thread(target=self._flush, args=(table,), name="phalanx-flush", daemon=True)
+            self._running[table] = thread
+            thread.start()
+
+    def close(self) -> None:
+        """Wait for what is under way."""
+        with self._lock:
+            self._closed = True
+            running = list(self._running.values())
+        for thread in running:
+            thread.join()
+
+    def _flush(self, table: str) -> None:
+        try:
+            flush(self._core, table, Deadline.after(self._core.clock, _FLUSH_SECONDS))
+        except PhalanxError as error:
+            log.warning("a flush in the background failed; nothing is lost, it will be tried again: %s", error)
+        except Exception:
+            log.exception("a flush in the background failed; nothing is lost, it will be tried again")
+
+    def _crossed(self, contents: Contents, position: int) -> bool:
+        """Whether it was the entry at this position, so that of many processes one flushes."""
+        after = contents.weight
+        if self.limits.load(after) < 1:
+            return False
+        own = Weight()
+        for seq in range(contents.until - 1, contents.first - 1, -1):
+            pending = contents.items[seq]
+            if pending.position < position:
+                break
+            if pending.position > position:
+                after = after.plus(weigh(pending), -1)
+            else:
+                own = own.plus(weigh(pending))
+        return int(self.limits.load(after)) > int(self.limits.load(after.plus(own, -1)))
+
+    def _aged(self, table: str, contents: Contents) -> bool:
+        """Whether this process has seen the same first item waiting for too long."""
+        now = self._core.clock.steady()
+        first, since = self._seen.get(table, (-1, now))
+        if first != contents.first:
+            self._seen[table] = (contents.first, now)
+            return False
+        return now - since > self.limits.age

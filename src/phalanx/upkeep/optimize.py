@@ -1,0 +1,67 @@
+"""Optimize: small fragments and deleted rows are written anew, group by group; each group is committed by itself.
+
+A group is rewritten from a snapshot and put on whatever head the table has by then: deletions that landed meanwhile are
+carried over by row id. If one of its fragments is gone, somebody else rewrote it, which is what was wanted (rule C5).
+"""
+
+import logging
+
+import msgspec
+
+from phalanx.clock import Deadline
+from phalanx.errors import ConflictError
+from phalanx.log import item as it
+from phalanx.tables import rewrite
+from phalanx.txn.core import Core, locate
+from phalanx.upkeep.flush import flush
+
+log = logging.getLogger("phalanx.upkeep")
+
+TARGET_ROWS = 1 << 20
+ATTEMPTS = 8
+
+
+class Optimized(msgspec.Struct, frozen=True):
+    """What an optimize did: groups rewritten, groups that somebody else had done, and fragments before and after."""
+
+    rewritten: int
+    skipped: int
+    before: int
+    after: int
+
+
+def optimize(core: Core, table: str, deadline: Deadline, target_rows: int = TARGET_ROWS) -> Optimized:
+    """Flush a table, then rewrite the fragments that are worth it."""
+    flush(core, table, deadline)
+    here = locate(core.refresh(), table)
+    head = core.datasets.open(table, here.contents.head.manifest)
+    done = skipped = 0
+    for group in rewrite.plan(head, target_rows):
+        rewritten = rewrite.run(head, group)
+        if _commit(core, table, here.contents.generation, rewritten, deadline):
+            done += 1
+        else:
+            skipped += 1
+    after = core.datasets.open(table, locate(core.refresh(), table).contents.head.manifest)
+    return Optimized(done, skipped, len(head.fragments), len(after.fragments))
+
+
+def _commit(core: Core, table: str, generation: int, rewritten: rewrite.Rewritten, deadline: Deadline) -> bool:
+    """Whether the group landed; what was written is put on each newer head again, never written again."""
+    for _ in range(ATTEMPTS):
+        contents = locate(core.refresh(), table).contents
+        if contents.generation != generation:
+            return False
+        placed = rewrite.place(core.datasets, core.datasets.open(table, contents.head.manifest), rewritten)
+        if placed is None:
+            return False
+        action = it.Rewrite(
+            table, generation, contents.head.manifest, placed.manifest, rewritten.old, len(rewritten.new)
+        )
+        try:
+            core.committer.commit(core.intent([action], deadline, note="optimize"))
+        except ConflictError as error:
+            log.debug("rewrite of %s is placed again: %s", table, error)
+            continue
+        return True
+    return False
