@@ -17,6 +17,7 @@ import pyarrow as pa
 from datafusion import DataFrame, Expr, SessionConfig, SessionContext
 
 from phalanx.errors import InvalidInputError
+from phalanx.expr import text
 
 _RULES = (
     "rewrite_set_comparison",
@@ -76,7 +77,7 @@ def _simplifier() -> SessionContext:
 
 
 @contextmanager
-def refused(text: str, names: Sequence[str], doing: str) -> Iterator[None]:
+def refused(sql: str, names: Sequence[str], doing: str) -> Iterator[None]:
     """DataFusion's refusals as errors of the caller's argument; its panics are not even `Exception`s."""
     try:
         yield
@@ -85,21 +86,17 @@ def refused(text: str, names: Sequence[str], doing: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise InvalidInputError(_refusal(text, names, doing, str(error))) from error
+        raise InvalidInputError(_refusal(sql, names, doing, str(error))) from error
 
 
-def _refusal(text: str, names: Sequence[str], doing: str, reason: str) -> str:
+def _refusal(sql: str, names: Sequence[str], doing: str, reason: str) -> str:
     unknown = _UNKNOWN.search(reason)
     if unknown:
         name = unknown[1].replace('"?table?".', "").replace('"', "`")
-        return f"{text!r} names {name}, which is no column here: the columns are {', '.join(map(quoted, names))}"
+        known = ", ".join(map(text.quoted, names))
+        return f"{text.shown(sql)} names {name}, which is no column here: the columns are {known}"
     last = reason.rsplit("caused by\n", 1)[-1].removeprefix("DataFusion error: ").removeprefix("SQL error: ")
-    return f"{text!r} {doing}: {last.strip()}"
-
-
-def quoted(name: str) -> str:
-    """A column's name as it is written in an expression."""
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", name) else "`" + name.replace("`", "``") + "`"
+    return f"{text.shown(sql)} {doing}: {last.strip()}"
 
 
 class Frame:
@@ -107,7 +104,7 @@ class Frame:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+        empty = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
         self._analyzed = _analyzer().read_batch(empty)
         self._simplified = _simplifier().read_batch(empty)
 
@@ -135,23 +132,36 @@ def _only(frame: DataFrame, expression: Expr) -> Any:  # noqa: ANN401
     inputs = plan.inputs()
     # An aggregate, a window or `unnest` becomes a plan of its own below (or instead of) the projection.
     if type(plan.to_variant()).__name__ != "Projection" or type(inputs[0].to_variant()).__name__ != "TableScan":
-        raise InvalidInputError(
-            "aggregates, window functions and unnest cannot be used here: write an expression over the columns of one row"
+        raise ValueError(
+            "aggregates and window functions cannot be used here; write an expression over the columns of one row"
         )
     return plan.to_variant().projections()[0]
 
 
-def evaluate(expressions: Sequence[Expr], rows: pa.RecordBatch) -> "list[pa.Array[Any]]":
-    """The values of analyzed expressions on these rows, which must have all columns that they name."""
+def evaluate(expressions: Sequence[Expr], rows: pa.RecordBatch, *, judged: bool) -> "list[pa.Array[Any]]":
+    """The values of expressions on these rows, which must have all columns that they name.
+
+    What was simplified and judged runs as it stands; anything else is simplified anew, so that a clock is read now.
+    """
+    rows = pa.RecordBatch.from_arrays([_pushed(one) for one in rows.columns], schema=rows.schema)
     slices = max(1, -(-rows.nbytes // _SLICE_BYTES))
     step = max(1, -(-rows.num_rows // slices))
-    parts = [_evaluate(expressions, rows.slice(at, step)) for at in range(0, max(1, rows.num_rows), step)]
+    parts = [_evaluate(expressions, rows.slice(at, step), judged) for at in range(0, max(1, rows.num_rows), step)]
     if len(parts) == 1:
         return parts[0]
     return [pa.concat_arrays([part[at] for part in parts]) for at in range(len(expressions))]
 
 
-def _evaluate(expressions: Sequence[Expr], rows: pa.RecordBatch) -> "list[pa.Array[Any]]":
+def _evaluate(expressions: Sequence[Expr], rows: pa.RecordBatch, judged: bool) -> "list[pa.Array[Any]]":  # noqa: FBT001
     named = [one.alias(str(at)) for at, one in enumerate(expressions)]
-    found = _simplifier().read_batch(rows).select(*named).to_arrow_table()
+    session = _analyzer() if judged else _simplifier()
+    found = session.read_batch(rows).select(*named).to_arrow_table()
     return [one.combine_chunks() for one in found.columns]
+
+
+def _pushed(values: Any) -> Any:  # noqa: ANN401 — an array of any type.
+    """Fields of a null struct as nulls: DataFusion reads what lies under the null, which is different in every copy."""
+    if not pa.types.is_struct(values.type) or not values.null_count:
+        return values
+    fields = [_pushed(one) for one in values.flatten()]
+    return pa.StructArray.from_arrays(fields, fields=list(values.type), mask=values.is_null())

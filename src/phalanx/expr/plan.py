@@ -1,183 +1,157 @@
-"""What callers hold: a predicate or a set of assignments, planned against a table's schema.
+"""From texts to plans: a predicate or a set of assignments, planned against a table's schema.
 
 Planning refuses what is wrong (syntax, unknown columns, types) with an error that says what to correct, and says whether
-the statement may be written to the log (`loggable`) or why not (`obstacle`). Plans are kept by schema and text.
+the statement may be written to the log (`loggable`) or why not (`obstacle`). Plans are kept by schema and text, so that
+a statement that is repeated, or replayed by a reader, is planned once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TypeVar
 
 import pyarrow as pa
 from datafusion import Expr
-from pyarrow import compute as pc
+from pyarrow import types
 
-from phalanx.errors import InternalError, InvalidInputError
-from phalanx.expr import engine, safety, tree
+from phalanx.errors import InvalidInputError
+from phalanx.expr import engine, kernels, pushdown, safety, text
+from phalanx.expr.run import Assignments, Predicate, Program
+from phalanx.expr.tree import Node, Reader
 
 DIALECT = "datafusion-54"
 """What a logged expression means is what this dialect says; it is written beside the text."""
 _KEPT_SCHEMAS = 64
 _KEPT_PLANS = 4096
+_LONGEST_KEPT = 4096
+"""Characters: a long list of values is rarely repeated, and would fill the memory."""
 
-
-@dataclass(frozen=True, slots=True)
-class Predicate:
-    """A condition on rows; null counts as false."""
-
-    sql: str
-    columns: tuple[str, ...]
-    """The top-level columns that are needed to evaluate it."""
-    obstacle: str | None
-    """Why it may not be logged, or None if it may."""
-    _expression: Expr = field(repr=False)
-
-    @property
-    def loggable(self) -> bool:
-        """Whether it cannot fail on any row and means the same to every reader."""
-        return self.obstacle is None
-
-    def mask(self, rows: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
-        """Which rows it holds for: one value a row, never null."""
-        found: Any = _evaluate([self._expression], self.sql, self.columns, rows, certain=self.loggable)[0]
-        whole: pa.BooleanArray = found.fill_null(False) if found.null_count else found  # noqa: FBT003
-        return whole
-
-
-@dataclass(frozen=True, slots=True)
-class Assignments:
-    """New values of columns; all right-hand sides see the old row."""
-
-    sql: dict[str, str]
-    """The expression of each column that is assigned to."""
-    columns: tuple[str, ...]
-    """The top-level columns that are needed to evaluate it."""
-    obstacle: str | None
-    """Why it may not be logged, or None if it may."""
-    _fields: "tuple[pa.Field[Any], ...]" = field(repr=False)
-    _expressions: tuple[Expr, ...] = field(repr=False)
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The columns that are assigned to."""
-        return tuple(self.sql)
-
-    @property
-    def loggable(self) -> bool:
-        """Whether it cannot fail on any row and means the same to every reader."""
-        return self.obstacle is None
-
-    def apply(self, rows: pa.Table, mask: pa.BooleanArray | None = None) -> pa.Table:
-        """The rows with the columns replaced, in all rows or in those of the mask; types are those of the schema."""
-        chosen = rows if mask is None else rows.filter(mask)
-        text = ", ".join(f"{name} = {sql}" for name, sql in self.sql.items())
-        values = _evaluate(self._expressions, text, self.columns, chosen, certain=self.loggable)
-        for target, value in zip(self._fields, values, strict=True):
-            at = rows.schema.get_field_index(target.name)
-            new = value if mask is None else pc.replace_with_mask(rows.column(at).combine_chunks(), mask, value)
-            rows = rows.set_column(at, target, new)
-        return rows
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def plan_predicate(sql: str, schema: pa.Schema) -> Predicate:
     """The condition in the text, or `InvalidInputError` that says what to correct."""
-    return _plan_predicate(sql, schema)
+    planner = _planner(schema)
+    found = planner.predicates.get(sql) if type(sql) is str else None
+    if found is None:
+        found = planner.predicate(sql)
+        _keep(planner.predicates, sql, found, len(sql))
+    return found
 
 
 def plan_assignments(changes: Mapping[str, object], schema: pa.Schema) -> Assignments:
-    """The assignments: texts are SQL expressions, other values (numbers, dates, bytes, None) are literals."""
+    """The assignments: strings are SQL expressions, other values (numbers, dates, bytes, None) are literals."""
     if not changes:
         raise InvalidInputError("there is nothing to set: name at least one column")
-    return _plan_assignments(tuple((name, _literal(value)) for name, value in changes.items()), schema)
+    planner = _planner(schema)
+    spelled = tuple([(name, text.spelled(value)) for name, value in changes.items()])
+    found = planner.updates.get(spelled)
+    if found is None:
+        found = planner.assignments(spelled)
+        _keep(planner.updates, spelled, found, sum(len(sql) for _, sql in spelled))
+    return found
+
+
+def _keep(plans: dict[K, V], key: K, plan: V, characters: int) -> None:
+    if characters <= _LONGEST_KEPT:
+        if len(plans) >= _KEPT_PLANS:
+            plans.clear()
+        plans[key] = plan
+
+
+class _Planner:
+    """Plans expressions over one schema."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.predicates: dict[str, Predicate] = {}
+        self.updates: dict[tuple[tuple[str, str], ...], Assignments] = {}
+        self.names = schema.names
+        if len(set(self.names)) < len(self.names):
+            raise InvalidInputError("two columns have the same name: expressions need a schema of distinct names")
+        self._schema = schema
+        self._frame = engine.Frame(schema)
+        self._reader = Reader(schema, self._frame.type_of)
+
+    def predicate(self, sql: str) -> Predicate:
+        """A condition."""
+        text.check(sql)
+        with engine.refused(sql, self.names, "is not a condition that can be planned"):
+            program, node = self._program(sql, pa.bool_(), assigned=False)
+        words = pushdown.rendered(node) if program.obstacle is None else None
+        return Predicate(sql, self._needed([program]), program.obstacle, words, program)
+
+    def assignment(self, name: str, sql: str) -> "tuple[pa.Field[pa.DataType], Program]":
+        """A new value of one column."""
+        if name not in self.names:
+            known = ", ".join(map(text.quoted, self.names))
+            raise InvalidInputError(f"{name!r} cannot be set, since it is no column here: the columns are {known}")
+        text.check(sql)
+        target = self._schema.field(name)
+        with engine.refused(sql, self.names, f"cannot be assigned to {name} ({target.type})"):
+            program, node = self._program(sql, target.type, assigned=True)
+        if not target.nullable and not safety.never_null(node, self._schema):
+            if node.kind == "Literal":
+                raise InvalidInputError(f"{text.shown(sql)} is null, and {name} must not be null")
+            program = replace(program, obstacle=program.obstacle or f"{name} must not be null, and may become null")
+        return target, program
+
+    def assignments(self, changes: Iterable[tuple[str, str]]) -> Assignments:
+        """New values of several columns."""
+        programs = tuple(self.assignment(name, sql) for name, sql in changes)
+        obstacle = next(filter(None, (one.obstacle for _, one in programs)), None)
+        return Assignments(dict(changes), self._needed(one for _, one in programs), obstacle, programs)
+
+    def _program(self, sql: str, target: pa.DataType, *, assigned: bool) -> tuple[Program, Node]:
+        parsed = self._frame.parse(sql)
+        raw = self._frame.analyze(parsed)
+        analyzed = self._reader.read(raw)
+        if analyzed.type != target:
+            _refuse_cast(sql, analyzed.type, target)
+            raw = self._frame.analyze(parsed.cast(target))
+            analyzed = self._reader.read(raw)
+        lean, node = raw, analyzed
+        if not analyzed.settled:
+            lean = self._frame.simplify(Expr(raw))
+            node = self._reader.read(lean)
+        obstacle = safety.obstacle(analyzed, node, assigned=assigned)
+        # What is not judged safe may read a clock, which the simplifier would have stopped when it was planned.
+        runs, shown = (lean, node) if obstacle is None else (raw, analyzed)
+        read = {one.name: one.type for one in shown.walk() if one.kind == "Column"}
+        kernel = kernels.compiled(node) if obstacle is None else None
+        floats = safety.computes_floats(node)
+        return Program(sql, target, tuple(read.items()), obstacle, Expr(runs), kernel, floats), node
+
+    def _needed(self, programs: Iterable[Program]) -> tuple[str, ...]:
+        needed = {name for one in programs for name, _ in one.columns}
+        return tuple(name for name in self.names if name in needed)
+
+
+def _refuse_cast(sql: str, source: pa.DataType, target: pa.DataType) -> None:
+    """Casts that lose what was written, or mean something else, must be asked for."""
+    if types.is_integer(target) and types.is_floating(source):
+        raise InvalidInputError(
+            f"{text.shown(sql)} is of type {source} and would be cut to {target}: write cast(… as …) or try_cast(… as …)"
+        )
+    if types.is_boolean(target) != types.is_boolean(source) and not types.is_null(source):
+        raise InvalidInputError(f"{text.shown(sql)} is of type {source}, and {target} is needed")
+
+
+def _planner(schema: pa.Schema) -> _Planner:
+    """The planner of a schema: hashing a wide schema costs more than finding the plan, so the object is tried first."""
+    known = _by_identity.get(id(schema))
+    if known is not None:
+        return known[1]
+    planner = _by_value(schema)
+    if len(_by_identity) >= _KEPT_SCHEMAS:
+        _by_identity.clear()
+    _by_identity[id(schema)] = (schema, planner)  # While it is kept here, nothing else has its identity.
+    return planner
+
+
+_by_identity: dict[int, tuple[pa.Schema, _Planner]] = {}
 
 
 @lru_cache(_KEPT_SCHEMAS)
-def _frame(schema: pa.Schema) -> engine.Frame:
-    return engine.Frame(schema)
-
-
-@lru_cache(_KEPT_PLANS)
-def _plan_predicate(sql: str, schema: pa.Schema) -> Predicate:
-    frame = _frame(schema)
-    with engine.refused(sql, schema.names, "is not a condition that can be planned"):
-        expression, node = _analyzed(sql, frame)
-        if not (pa.types.is_boolean(node.type) or pa.types.is_null(node.type)):
-            raise InvalidInputError(f"{sql!r} is of type {node.type}: a condition must be true or false")
-        if pa.types.is_null(node.type):
-            expression = Expr(frame.analyze(expression.cast(pa.bool_())))
-        frame.simplify(expression)
-    return Predicate(sql, _columns([node], schema), safety.obstacle(node), expression)
-
-
-@lru_cache(_KEPT_PLANS)
-def _plan_assignments(changes: tuple[tuple[str, str], ...], schema: pa.Schema) -> Assignments:
-    frame = _frame(schema)
-    fields, expressions, nodes = [], [], []
-    for name, sql in changes:
-        if name not in schema.names:
-            known = ", ".join(map(engine.quoted, schema.names))
-            raise InvalidInputError(f"{name!r} cannot be set, since it is no column here: the columns are {known}")
-        target = schema.field(name)
-        with engine.refused(sql, schema.names, f"cannot be assigned to {name} ({target.type})"):
-            expression, node = _analyzed(sql, frame, target.type)
-            frame.simplify(expression)
-        fields.append(target)
-        expressions.append(expression)
-        nodes.append(node)
-    obstacle = next(filter(None, map(safety.obstacle, nodes)), None)
-    return Assignments(dict(changes), _columns(nodes, schema), obstacle, tuple(fields), tuple(expressions))
-
-
-def _analyzed(sql: str, frame: engine.Frame, target: pa.DataType | None = None) -> tuple[Expr, tree.Node]:
-    parsed = frame.parse(sql)
-    raw = frame.analyze(parsed)
-    node = tree.read(raw, frame.schema, frame.type_of)
-    if target is not None and node.type != target:
-        raw = frame.analyze(parsed.cast(target))
-        node = tree.read(raw, frame.schema, frame.type_of)
-    return Expr(raw), node
-
-
-def _columns(nodes: Sequence[tree.Node], schema: pa.Schema) -> tuple[str, ...]:
-    needed = {one.name for node in nodes for one in node.walk() if one.kind == "Column"}
-    return tuple(name for name in schema.names if name in needed)
-
-
-def _evaluate(
-    expressions: Sequence[Expr], text: str, columns: Sequence[str], rows: pa.Table | pa.RecordBatch, *, certain: bool
-) -> "list[pa.Array[Any]]":
-    # A constant needs some column to have as many values as there are rows.
-    part = rows.select(list(columns) or rows.schema.names[:1])
-    batch = part.combine_chunks().to_batches()[0] if isinstance(part, pa.Table) and len(part) else part
-    if isinstance(batch, pa.Table):
-        batch = pa.RecordBatch.from_arrays([pa.array([], one.type) for one in part.schema], schema=part.schema)
-    try:
-        with engine.refused(text, columns, "fails on a row"):
-            return engine.evaluate(expressions, batch)
-    except InvalidInputError as error:
-        if certain:
-            raise InternalError(f"{error}, although it was logged as one that cannot fail") from error
-        raise
-
-
-_SPELLINGS: tuple[tuple[type, Callable[[Any], str]], ...] = (
-    (str, str),
-    (type(None), lambda _: "null"),
-    (bool, lambda value: str(value).lower()),
-    (int, str),
-    (Decimal, str),
-    (float, lambda value: f"cast('{value!r}' as double)"),
-    (datetime, lambda value: f"timestamp '{value.isoformat()}'"),
-    (date, lambda value: f"date '{value.isoformat()}'"),
-    (bytes, lambda value: f"X'{value.hex()}'"),
-)
-
-
-def _literal(value: object) -> str:
-    for kind, spell in _SPELLINGS:
-        if isinstance(value, kind):
-            return spell(value)
-    raise InvalidInputError(f"a {type(value).__name__} cannot be assigned: write it as an SQL expression")
+def _by_value(schema: pa.Schema) -> _Planner:
+    return _Planner(schema)

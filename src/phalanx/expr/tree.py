@@ -1,26 +1,24 @@
 """DataFusion's expression tree as plain nodes: what the judge of safety and the compiler of kernels walk over.
 
 Only what has a meaning row by row becomes a node. Subqueries, aggregates, windows, placeholders and whatever DataFusion
-does not show to Python are refused here, so that nothing that is unknown is ever logged or evaluated.
+does not show to Python are refused here, so that nothing that is unknown is ever logged or evaluated. Chains of AND and
+of OR become one node; everything else may nest so deep and no deeper, wherever on the stack the reader stands.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from datafusion import Expr
-
-from phalanx.errors import InvalidInputError
+from pyarrow import types
 
 COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
 JUNCTIONS = frozenset({"AND", "OR"})
-TESTS = frozenset({"Not", "IsNull", "IsNotNull", "IsTrue", "IsFalse", "IsUnknown"}) | {
-    "IsNotTrue",
-    "IsNotFalse",
-    "IsNotUnknown",
-}
-_MATCHES = frozenset({"Like", "ILike", "SimilarTo"})
+TESTS = frozenset(
+    {"Not", "IsNull", "IsNotNull", "IsTrue", "IsFalse", "IsUnknown", "IsNotTrue", "IsNotFalse", "IsNotUnknown"}
+)
+MOST_DEPTH = 64
+_SETTLED = TESTS | {"Column", "BinaryExpr", "InList"}
 _REFUSED = {
     "ScalarSubquery": "a subquery",
     "Exists": "a subquery",
@@ -38,81 +36,115 @@ _REFUSED = {
 TypeOf = Callable[[Expr], pa.DataType]
 
 
-@dataclass(frozen=True, slots=True)
 class Node:
-    """One operation; `name` is the column, operator or function, `value` a literal's."""
+    """One operation; `name` is the column, operator, function or escape character, `value` a literal's."""
 
-    kind: str
-    type: pa.DataType
-    inputs: tuple["Node", ...] = ()
-    name: str = ""
-    value: Any = None
-    negated: bool = False
+    __slots__ = ("constant", "inputs", "kind", "name", "negated", "type", "value")
+
+    def __init__(
+        self,
+        kind: str,
+        type_: pa.DataType,
+        inputs: tuple["Node", ...] = (),
+        name: str = "",
+        *,
+        value: Any = None,  # noqa: ANN401 — a scalar of any type.
+        negated: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.type = type_
+        self.inputs = inputs
+        self.name = name
+        self.value = value
+        self.negated = negated
+        self.constant: bool = kind != "Column" and all(one.constant for one in inputs)
+        """Whether no column is below."""
 
     def walk(self) -> Iterator["Node"]:
         """This node and all below it."""
-        yield self
-        for one in self.inputs:
-            yield from one.walk()
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting += reversed(node.inputs)
 
     @property
-    def constant(self) -> bool:
-        """Whether no column is below."""
-        return not any(node.kind == "Column" for node in self.walk())
+    def settled(self) -> bool:
+        """Whether there is nothing to fold below, and no cast that might move to a literal."""
+        return all(one.kind == "Literal" or (one.kind in _SETTLED and not one.constant) for one in self.walk())
 
 
-def read(raw: Any, schema: pa.Schema, type_of: TypeOf) -> Node:  # noqa: ANN401 — DataFusion does not name its raw type.
-    """The tree under one of DataFusion's expressions."""
+class Reader:
+    """Reads expressions over one schema; DataFusion does not name the type of its raw expressions."""
 
-    def below(one: Any) -> Node:  # noqa: ANN401
-        return read(one, schema, type_of)
+    def __init__(self, schema: pa.Schema, type_of: TypeOf) -> None:
+        self._schema = schema
+        self._type_of = type_of
 
-    kind = raw.variant_name()
-    if kind == "Column":
-        name = raw.to_variant().name()
-        return Node(kind, schema.field(name).type, name=name)
-    if kind == "Literal":
-        value = raw.python_value()
-        return Node(kind, value.type, value=value)
-    if kind == "BinaryExpr":
+    def read(self, raw: Any, depth: int = 0) -> Node:  # noqa: ANN401
+        """The tree under one of DataFusion's expressions."""
+        if depth > MOST_DEPTH:
+            raise ValueError(f"an expression may nest {MOST_DEPTH} deep: write it in a simpler form")
+        kind = raw.variant_name()
+        if kind == "Alias" and raw.to_variant().expr().variant_name() == "ScalarFunction":
+            # `length(s)` is planned as character_length(s) under the name that was written.
+            raw, kind = raw.to_variant().expr(), "ScalarFunction"
+        if kind == "Column":
+            name = raw.to_variant().name()
+            return Node(kind, self._schema.field(name).type, name=name)
+        if kind == "Literal":
+            value = raw.python_value()
+            return Node(kind, value.type, value=value)
+        if kind == "BinaryExpr":
+            return self._binary(raw, depth + 1)
+        return self._rarer(kind, raw, depth + 1)
+
+    def _binary(self, raw: Any, depth: int) -> Node:  # noqa: ANN401
         shown = raw.to_variant()
-        left, right, operator = below(shown.left()), below(shown.right()), shown.op()
-        return Node(kind, _type_of_binary(operator, left, right, raw, type_of), (left, right), operator)
-    if kind in TESTS:
-        return Node(kind, pa.bool_(), (below(raw.to_variant().expr()),))
-    if kind in {"Cast", "TryCast"}:
-        return Node(kind, type_of(Expr(raw)), (below(raw.to_variant().expr()),))
-    return _read_rarer(kind, raw, below, type_of)
+        operator = shown.op()
+        if operator in JUNCTIONS:
+            return self._junction(operator, raw, depth)
+        left, right = self.read(shown.left(), depth), self.read(shown.right(), depth)
+        if operator in COMPARISONS:
+            kind: pa.DataType = pa.bool_()
+        elif left.type == right.type and (types.is_integer(left.type) or types.is_floating(left.type)):
+            kind = left.type  # After coercion both sides of arithmetic have the type of the result.
+        else:
+            kind = self._type_of(Expr(raw))
+        return Node("BinaryExpr", kind, (left, right), operator)
 
+    def _junction(self, operator: str, raw: Any, depth: int) -> Node:  # noqa: ANN401
+        inputs, waiting = [], [raw]
+        while waiting:
+            one = waiting.pop()
+            shown = one.to_variant() if one.variant_name() == "BinaryExpr" else None
+            if shown is not None and shown.op() == operator:
+                waiting += (shown.right(), shown.left())
+            else:
+                inputs.append(self.read(one, depth))
+        return Node("BinaryExpr", pa.bool_(), tuple(inputs), operator)
 
-def _read_rarer(kind: str, raw: Any, below: Callable[[Any], Node], type_of: TypeOf) -> Node:  # noqa: ANN401
-    if kind == "Between":
-        shown = raw.to_variant()
-        bounds = (below(shown.expr()), below(shown.low()), below(shown.high()))
-        return Node(kind, pa.bool_(), bounds, negated=shown.negated())
-    if kind == "InList":
-        shown = raw.to_variant()
-        listed = (below(shown.expr()), *map(below, shown.list()))
-        return Node(kind, pa.bool_(), listed, negated=shown.negated())
-    if kind in _MATCHES:
-        shown = raw.to_variant()
-        return Node(kind, pa.bool_(), (below(shown.expr()), below(shown.pattern())), negated=shown.negated())
-    if kind == "Negative":
-        inner = below(raw.to_variant().expr())
-        return Node(kind, inner.type, (inner,))
-    if kind in {"Case", "ScalarFunction"}:
-        # `rex_call_operands` of a CASE are all of its parts; that they are all its parts is pinned by a test.
-        inputs = tuple(map(below, raw.rex_call_operands()))
-        name = raw.rex_call_operator() if kind == "ScalarFunction" else ""
-        return Node(kind, type_of(Expr(raw)), inputs, name)
-    what = _REFUSED.get(kind, f"an expression of kind {kind}")
-    raise InvalidInputError(f"{what} cannot be used here: write an expression over the columns of one row")
-
-
-def _type_of_binary(operator: str, left: Node, right: Node, raw: Any, type_of: TypeOf) -> pa.DataType:  # noqa: ANN401
-    if operator in COMPARISONS or operator in JUNCTIONS:
-        return pa.bool_()
-    # After coercion both sides of integer and float arithmetic have the type of the result.
-    if left.type == right.type and (pa.types.is_integer(left.type) or pa.types.is_floating(left.type)):
-        return left.type
-    return type_of(Expr(raw))
+    def _rarer(self, kind: str, raw: Any, depth: int) -> Node:  # noqa: ANN401
+        if kind in TESTS:
+            return Node(kind, pa.bool_(), (self.read(raw.to_variant().expr(), depth),))
+        if kind in {"Cast", "TryCast"}:
+            return Node(kind, self._type_of(Expr(raw)), (self.read(raw.to_variant().expr(), depth),))
+        if kind in {"Between", "InList"}:
+            shown = raw.to_variant()
+            others = (shown.low(), shown.high()) if kind == "Between" else shown.list()
+            inputs = [self.read(one, depth) for one in (shown.expr(), *others)]
+            return Node(kind, pa.bool_(), tuple(inputs), negated=shown.negated())
+        if kind in {"Like", "ILike"}:
+            shown = raw.to_variant()
+            sides = (self.read(shown.expr(), depth), self.read(shown.pattern(), depth))
+            return Node(kind, pa.bool_(), sides, shown.escape_char() or "", negated=shown.negated())
+        if kind == "Negative":
+            inner = self.read(raw.to_variant().expr(), depth)
+            return Node(kind, inner.type, (inner,))
+        if kind in {"Case", "ScalarFunction"}:
+            # The operands of a CASE are its conditions and results in turn, and last the ELSE if there is one.
+            parts = tuple(self.read(one, depth) for one in raw.rex_call_operands())
+            name = raw.rex_call_operator() if kind == "ScalarFunction" else ""
+            return Node(kind, self._type_of(Expr(raw)), parts, name)
+        what = _REFUSED.get(kind, f"an expression of kind {kind}")
+        raise ValueError(f"{what} cannot be used here; write an expression over the columns of one row")
