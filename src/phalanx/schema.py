@@ -55,6 +55,8 @@ def encode_schema(schema: pa.Schema) -> bytes:
 @lru_cache(maxsize=1024)
 def decode_schema(data: bytes) -> pa.Schema:
     """The inverse of `encode_schema`; one object for equal bytes, so that plans made for it are found again."""
+    if not data:  # a table that was only ever a name in the log: it can be listed, renamed and dropped
+        return pa.schema([])
     return pa.ipc.read_schema(pa.py_buffer(data))
 
 

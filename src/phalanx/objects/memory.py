@@ -4,8 +4,10 @@
 except that nothing survives the process.
 """
 
+import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +29,7 @@ class MemoryStore:
         self._clock = clock
         self._lock = threading.Lock()
         self._objects: dict[str, tuple[bytes, float]] = {}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._files: LocalStore | None = None
 
     def prepare(self, parts: Sequence[bytes]) -> "_MemoryBlob":
         """See `Store`."""
@@ -88,11 +90,12 @@ class MemoryStore:
     def files(self) -> Files:
         """A temporary folder: Lance's own memory store is not shared between handles."""
         with self._lock:
-            if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="phalanx-", ignore_cleanup_errors=True)
-                self._files = LocalStore(Path(self._folder.name))
+            if self._files is None:
+                folder = tempfile.mkdtemp(prefix="phalanx-")
+                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+                self._files = LocalStore(Path(folder))
                 self._files.relax()
-            return Files(self._folder.name, {}, self._files)
+            return Files(self._files.uri, {}, self._files)
 
     def relax(self) -> None:
         """Nothing to relax."""
