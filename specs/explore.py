@@ -4,6 +4,8 @@ A model is an initial state, a function that gives every step possible in a stat
 broken in it. Steps of all actors are mixed in every order, so a stall of any length anywhere is covered: the other
 actors simply go first. Breadth-first order makes the trace of a violation one of the shortest there are.
 
+Where histories must be long to be interesting, `walk` goes one way through them at random, by seed.
+
 What is left out: liveness. The models show that nothing wrong happens, not that something good ever does; that a model
 is not empty is shown by looking for states that must be reachable (`goals`).
 """
@@ -11,6 +13,7 @@ is not empty is shown by looking for states that must be reachable (`goals`).
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
+from random import Random
 from typing import NamedTuple, TypeVar
 
 S = TypeVar("S", bound=Hashable)
@@ -33,6 +36,8 @@ Verdict = int | Violation
 """The number of states if all of them are sound."""
 
 Check = Callable[[], Verdict]
+Walk = Callable[[int], Verdict]
+"""One history, by seed."""
 
 
 class Model(NamedTuple):
@@ -45,6 +50,8 @@ class Model(NamedTuple):
     """The rules with one mistake: a violation must be found."""
     goals: Mapping[str, Check]
     """States that the rules must be able to reach, reported as a violation: the model is not empty."""
+    walks: Mapping[str, Walk]
+    """The rules on more work than can be tried in every order: long histories, each chosen by a seed."""
 
 
 def explore(
@@ -67,18 +74,43 @@ def explore(
     return len(came_from)
 
 
+def walk(
+    initial: S,
+    steps: Callable[[S], Iterable[tuple[str, S]]],
+    broken: Callable[[S], str | None],
+    seed: int,
+) -> Verdict:
+    """Go from state to state, each time to one of the next ones at random, until there is none; the same for a seed."""
+    chance = Random(seed)  # noqa: S311 - a history is chosen, not a secret
+    state, labels = initial, list[str]()
+    while True:
+        what = broken(state)
+        if what is not None:
+            told = f"{what} (again: python -m specs --seed {seed} --walks 1)"
+            return Violation(told, tuple(labels), len(labels) + 1)
+        following = list(steps(state))
+        if not following:
+            return len(labels) + 1
+        label, state = chance.choice(following)
+        labels.append(label)
+
+
 def model(
     name: str,
-    actors: tuple[Callable[[R], S], Callable[[R, S], Iterable[tuple[str, S]]], Callable[[S], str | None]],
+    actors: tuple[Callable[[R], S], Callable[[R, S], Iterable[tuple[str, S]]], Callable[[R, S], str | None]],
     holds: Mapping[str, R],
     planted: Mapping[str, R],
     goals: Mapping[str, Callable[[S], bool]],
+    walks: Mapping[str, R] | None = None,
 ) -> Model:
     """Put a model together: `actors` is (initial, steps, broken); goals are looked for under the first of `holds`."""
     initial, steps, broken = actors
 
     def check(rules: R) -> Verdict:
-        return explore(initial(rules), partial(steps, rules), broken)
+        return explore(initial(rules), partial(steps, rules), partial(broken, rules))
+
+    def go(rules: R, seed: int) -> Verdict:
+        return walk(initial(rules), partial(steps, rules), partial(broken, rules), seed)
 
     def reach(goal: Callable[[S], bool]) -> Verdict:
         rules = next(iter(holds.values()))
@@ -89,6 +121,7 @@ def model(
         {variant: partial(check, rules) for variant, rules in holds.items()},
         {variant: partial(check, rules) for variant, rules in planted.items()},
         {what: partial(reach, goal) for what, goal in goals.items()},
+        {variant: partial(go, rules) for variant, rules in (walks or {}).items()},
     )
 
 

@@ -87,7 +87,7 @@ def initial(_: Rules) -> State:
     return State()
 
 
-def broken(state: State) -> str | None:
+def broken(_: Rules, state: State) -> str | None:
     """What must never be seen."""
     for name, position in zip(OURS, state.acked, strict=False):
         if state.truth[position - 1] != name:

@@ -81,7 +81,7 @@ def initial(_: Rules) -> State:
     return State()
 
 
-def broken(state: State) -> str | None:
+def broken(_: Rules, state: State) -> str | None:
     """What must never be seen."""
     log, readable = _committed(state), _committed(state, state.known)
     for name, other in combinations(log, 2):

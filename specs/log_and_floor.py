@@ -99,7 +99,7 @@ def initial(rules: Rules) -> State:
     return State(free, free, 1, frozenset(), 0, Writer(), Reader(), (Trimmer(),) * rules.trimmers)
 
 
-def broken(state: State) -> str | None:
+def broken(_: Rules, state: State) -> str | None:
     """What must never be seen."""
     truth, writer, reader = state.truth, state.writer, state.reader
     if truth.count(OURS) + truth.count(AGAIN) > 1:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from specs import MODELS
-from specs.explore import Check, Violation, explore
+from specs.explore import Check, Violation, Walk, explore, walk
+
+SEEDS = range(1, 101)
 
 
 def _cases(kind: str) -> list[object]:
@@ -38,6 +40,14 @@ def test_the_models_reach_what_they_speak_of(check: Check) -> None:
     assert isinstance(verdict, Violation), f"not reached in {verdict} states"
 
 
+@pytest.mark.parametrize("seed_walk", _cases("walks"))
+def test_the_rules_hold_in_long_histories(seed_walk: Walk) -> None:
+    """Histories that are too long to try all of them, by seed; a violation says how to repeat it."""
+    for seed in SEEDS:
+        verdict = seed_walk(seed)
+        assert isinstance(verdict, int), f"seed {seed}\n{verdict}"
+
+
 def _two_counters(state: tuple[int, int]) -> Iterator[tuple[str, tuple[int, int]]]:
     """Two actors that count to 3, in every order."""
     for actor in (0, 1):
@@ -56,3 +66,12 @@ def test_a_violation_comes_with_a_shortest_trace() -> None:
     assert isinstance(verdict, Violation)
     assert sorted(verdict.trace) == ["0 counts", "1 counts"]
     assert str(verdict).splitlines()[-1].endswith("both moved")
+
+
+def test_a_walk_is_one_history_and_its_seed_repeats_it() -> None:
+    """It takes every step that is left, one at a time; a violation names the seed."""
+    assert walk((0, 0), _two_counters, lambda _: None, 1) == 7
+    found = [walk((0, 0), _two_counters, lambda state: "done" if state == (3, 3) else None, seed) for seed in (5, 5, 6)]
+    assert all(isinstance(verdict, Violation) and len(verdict.trace) == 6 for verdict in found)
+    assert found[0] == found[1]
+    assert "--seed 5 --walks 1" in str(found[0])
