@@ -8,7 +8,7 @@ for rows is left to `tail/`.
 
 from __future__ import annotations  # HashTrieMap cannot be subscripted at run time
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec

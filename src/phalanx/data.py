@@ -7,7 +7,7 @@ no value can change; a missing column is null. A stream is read once, batch by b
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -38,7 +38,7 @@ def source(data: object, schema: pa.Schema | None = None) -> Source:
         raise InvalidInputError(msg) from error
 
 
-def _source(data: object, schema: pa.Schema | None) -> Source:
+def _source(data: object, schema: pa.Schema | None) -> Source:  # noqa: PLR0911 - one line for each kind
     if isinstance(data, pa.Schema | str | bytes) or data is None:
         raise InvalidInputError(f"rows cannot be made from a {type(data).__name__}: give {_TAKEN}")
     if isinstance(data, pa.RecordBatch):
@@ -49,14 +49,14 @@ def _source(data: object, schema: pa.Schema | None) -> Source:
         return _from_table(_from_rows(data, schema))
     if not isinstance(data, pa.Table | pa.RecordBatchReader) and hasattr(data, "scanner"):
         data = data.scanner().to_reader()
+    if type(data).__module__.startswith("pandas"):  # its own stream would carry the index along
+        return _from_table(pa.Table.from_pandas(cast("Any", data), preserve_index=False))
     if hasattr(data, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(data)
         return Source(reader.schema, iter(reader))
     if hasattr(data, "__arrow_c_array__"):
         batch = pa.record_batch(data)
         return Source(batch.schema, iter([batch]))
-    if type(data).__module__.startswith("pandas"):
-        return _from_table(pa.Table.from_pandas(data, preserve_index=False))
     if isinstance(data, Iterable):
         return _from_iterable(iter(data))
     raise InvalidInputError(f"rows cannot be made from a {type(data).__name__}: give {_TAKEN}")
@@ -81,7 +81,7 @@ def _from_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None) -> p
     _require_known(names, schema)
     fields = [schema.field(name) for name in schema.names if name in names]
     # Whether a column may be null is checked later, with the column's name.
-    return pa.Table.from_pylist(held, schema=pa.schema([field.with_nullable(True) for field in fields]))
+    return pa.Table.from_pylist(held, schema=pa.schema([field.with_nullable(nullable=True) for field in fields]))
 
 
 def _from_iterable(parts: Iterator[Any]) -> Source:

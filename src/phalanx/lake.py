@@ -168,7 +168,7 @@ class Lake(Naming):
 
         With a key (one column or several) the table never holds two rows of the same key: new rows replace old ones.
         """
-        with Work(self._core, self._core.deadline(timeout)) as work:
+        with Work(self._core, timeout) as work:
             create_table(work, name, data, key, properties)
         return self[name]
 
@@ -177,7 +177,7 @@ class Lake(Naming):
 
         With a `token` (see `token`), the same transaction run again commits once.
         """
-        return Transaction(Work(self._core, self._core.deadline(timeout), note, token))
+        return Transaction(Work(self._core, timeout, note, token))
 
     def run(self, work: Callable[[Transaction], R], *, note: str = "", timeout: float | None = None) -> R:
         """Run `work(txn)` and commit, again on a newer snapshot while it conflicts, until the deadline."""

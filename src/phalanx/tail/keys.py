@@ -13,6 +13,9 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 _FIRST = "__first"
+_PLACE = "__place"
+_FEW = 2048
+"""Up to so many keys, a dictionary is faster than setting up a grouping."""
 NEVER = np.iinfo(np.int64).max
 """The number of the item that touches a row which none touches."""
 
@@ -29,11 +32,20 @@ def shown_key(rows: pa.Table, key: Sequence[str], at: int) -> str:
     return repr(values[0]) if len(values) == 1 else repr(tuple(values))
 
 
+def superseded(rows: pa.Table, key: Sequence[str]) -> npt.NDArray[np.int64]:
+    """The places of rows whose key comes again later: the last one counts (rule C8)."""
+    if rows.num_rows > _FEW and rows.select(list(key)).group_by(list(key)).aggregate([]).num_rows == rows.num_rows:
+        return np.empty(0, dtype=np.int64)
+    last = {value: at for at, value in enumerate(key_values(rows, key))}
+    if len(last) == rows.num_rows:
+        return np.empty(0, dtype=np.int64)
+    return np.setdiff1d(np.arange(rows.num_rows), np.fromiter(last.values(), np.int64, len(last)), assume_unique=True)
+
+
 def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
-    """The rows without those whose key comes again later in the batch: the last one counts (rule C8)."""
-    values = key_values(rows, key)
-    last = {value: at for at, value in enumerate(values)}
-    return rows if len(last) == len(values) else rows.take(pa.array(sorted(last.values()), pa.int64()))
+    """The rows without those whose key comes again later."""
+    gone = superseded(rows, key)
+    return rows if not len(gone) else rows.take(np.setdiff1d(np.arange(rows.num_rows), gone))
 
 
 def repeated(rows: pa.Table, key: Sequence[str]) -> int | None:
@@ -72,18 +84,24 @@ class KeySet:
             numbers = wanted.column(_FIRST).to_numpy()
             found = at.fill_null(-1).to_numpy(zero_copy_only=False)
             return np.where(found >= 0, numbers[found], NEVER)
-        held = dict(zip(key_values(wanted, self._key), wanted.column(_FIRST).to_pylist(), strict=True))
-        keys = key_values(pa.table({name: rows.column(name) for name in self._key}), self._key)
-        return np.array([held.get(value, NEVER) for value in keys], dtype=np.int64)
+        given = pa.table([rows.column(name) for name in self._key], names=list(self._key))
+        given = given.append_column(_PLACE, pa.array(np.arange(rows.num_rows)))
+        found = given.join(wanted, keys=list(self._key), join_type="inner")
+        first = np.full(rows.num_rows, NEVER, dtype=np.int64)
+        first[found.column(_PLACE).to_numpy()] = found.column(_FIRST).to_numpy()
+        return first
 
     def _wanted(self) -> pa.Table:
         if self._built is None:
-            whole = pa.concat_tables(self._parts).combine_chunks()
-            values = key_values(whole, self._key)
-            firsts: dict[Hashable, int] = {}
-            for at, value in enumerate(values):
-                firsts.setdefault(value, at)
-            self._built = whole.take(pa.array(list(firsts.values()), pa.int64()))
+            whole = pa.concat_tables(self._parts)
+            if whole.num_rows <= _FEW:
+                firsts: dict[Hashable, int] = {}
+                for at, value in enumerate(key_values(whole, self._key)):
+                    firsts.setdefault(value, at)
+                self._built = whole.take(np.fromiter(firsts.values(), np.int64, len(firsts))).combine_chunks()
+                return self._built
+            grouped = whole.group_by(list(self._key)).aggregate([(_FIRST, "min")])
+            self._built = grouped.rename_columns([*self._key, _FIRST]).combine_chunks()
         return self._built
 
 

@@ -71,7 +71,7 @@ class Memory(msgspec.Struct, frozen=True):
         if slots is not None:
             for value in key_values(self.rows.filter(pa.array(dead)), key):
                 slots = slots.discard(value)
-        return Memory(self.rows, self.identities, self.alive & ~dead, slots)._tidied(key)
+        return _tidied(Memory(self.rows, self.identities, self.alive & ~dead, slots), key)
 
     def kill_keys(self, values: Sequence[Hashable], key: Sequence[str]) -> Memory:
         """Without the rows of these keys."""
@@ -85,13 +85,14 @@ class Memory(msgspec.Struct, frozen=True):
             slots = slots.discard(value)
         alive = self.alive.copy()
         alive[dead] = False
-        return Memory(self.rows, self.identities, alive, slots)._tidied(key)
+        return _tidied(Memory(self.rows, self.identities, alive, slots), key)
 
-    def _tidied(self, key: Sequence[str]) -> Memory:
-        """Without the dead, once they are the majority."""
-        if self.rows.num_rows <= 2 * self.count() + _SLACK:
-            return self
-        return empty(self.rows.schema, key).add(self.living().combine_chunks(), self.living_identities(), key)
+
+def _tidied(held: Memory, key: Sequence[str]) -> Memory:
+    """Without the dead, once they are the majority."""
+    if held.rows.num_rows <= 2 * held.count() + _SLACK:
+        return held
+    return empty(held.rows.schema, key).add(held.living().combine_chunks(), held.living_identities(), key)
 
 
 def empty(schema: pa.Schema, key: Sequence[str]) -> Memory:

@@ -163,12 +163,11 @@ class Reading:
             yield chosen if not wanted.names or chosen.schema.equals(wanted) else chosen.cast(wanted)
 
     def _matching(self, segment: Segment, keys: KeySet) -> Ids:
-        version = self._version(segment)
-        parts = [np.empty(0, dtype=np.int64)]
-        reader = version.scan(self.overlay.shape.key, without=segment.hidden, fragments=segment.fragments, row_ids=True)
-        for batch in reader:
-            parts.append(batch.column(ROW_ID).to_numpy().astype(np.int64)[keys.first(batch) < NEVER])
-        return np.concatenate(parts)
+        reader = self._version(segment).scan(
+            self.overlay.shape.key, without=segment.hidden, fragments=segment.fragments, row_ids=True
+        )
+        found = [batch.column(ROW_ID).to_numpy().astype(np.int64)[keys.first(batch) < NEVER] for batch in reader]
+        return np.concatenate([np.empty(0, dtype=np.int64), *found])
 
     def _pushed(self, segment: Segment, predicate: Predicate) -> str | None:
         """The predicate in Lance's words, if it takes it."""

@@ -17,10 +17,12 @@ from phalanx.log import item as it
 from phalanx.schema import require_keys
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
 from phalanx.tables.stage import Progress, extend, hide, write
-from phalanx.tail.keys import NEVER, KeySet, key_values, last_of_each
+from phalanx.tail.keys import NEVER, KeySet, last_of_each, superseded
 from phalanx.tail.payload import NO_IDS, Ids, encode_ids, encode_rows
 from phalanx.txn.core import Found
 
+_PASS_ROWS = 1 << 20
+"""Rows of the head whose keys are compared at a time: each comparison builds a table of the new keys."""
 INLINE_ROWS = 5_000
 INLINE_BYTES = 512 << 10
 """Most rows and bytes of a change that travels in the entry by itself."""
@@ -112,20 +114,17 @@ def matched(large: Large, datasets: Datasets, *, replace: bool) -> Large:
 def _earlier(large: Large, key: tuple[str, ...]) -> Ids:
     """The rows among the staged ones whose key comes again later: the last one counts (rule C8)."""
     keys = large.version.scan(key, fragments=range(large.first, large.first + large.fragments)).read_all()
-    values = key_values(keys, key)
-    last = {value: at for at, value in enumerate(values)}
-    if len(last) == len(values):
-        return NO_IDS
-    return np.setdiff1d(np.arange(len(values), dtype=np.int64), np.array(list(last.values()), dtype=np.int64))
+    return superseded(keys, key)
 
 
 def _replaced(head: Version, large: Large, key: tuple[str, ...]) -> Ids:
     wanted = KeySet(key)
     wanted.add(large.version.scan(key, fragments=range(large.first, large.first + large.fragments)).read_all(), 0)
-    parts = [NO_IDS]
-    for batch in head.scan(key, row_ids=True):
-        parts.append(batch.column(ROW_ID).to_numpy().astype(np.int64)[wanted.first(batch) < NEVER])
-    return np.sort(np.concatenate(parts))
+    found = [
+        batch.column(ROW_ID).to_numpy().astype(np.int64)[wanted.first(batch) < NEVER]
+        for batch in head.scan(key, row_ids=True, batch_size=_PASS_ROWS)
+    ]
+    return np.sort(np.concatenate([NO_IDS, *found]))
 
 
 def require_rows(count: int, what: str) -> None:

@@ -26,6 +26,8 @@ from phalanx.txn.core import Core, Found
 from phalanx.txn.touched import Footprint
 
 OWN = 1 << 60
+Force = bool | None
+"""Whether rows are staged whatever their size; None decides by size."""
 MOST_KEYS = 100_000
 """Most keys of bulk work that are compared one by one with those of others; beyond, the whole table counts (D3)."""
 
@@ -43,6 +45,7 @@ class Draft:
         self._keys: list[pa.Table] = []
         self._removed: list[Ids] = []
         self._staged: list[Large] = []
+        self._packed_rows: Small | Large | None = None
         self._emptied = False
         self._whole = False
         self._fresh = True
@@ -53,7 +56,7 @@ class Draft:
         """The table's key."""
         return self.found.shape.key
 
-    def put(self, data: object, progress: Progress | None, stage_it: bool | None, what: str = "append") -> int:
+    def put(self, data: object, progress: Progress | None, stage_it: Force, what: str = "append") -> int:
         """Add rows; on a keyed table they replace those of the same key."""
         self._fresh = False
         return self._put(data, progress, stage_it, what)
@@ -80,7 +83,7 @@ class Draft:
             )
         return self._put(rows, None, None, "insert")
 
-    def overwrite(self, data: object, progress: Progress | None, stage_it: bool | None) -> int:
+    def overwrite(self, data: object, progress: Progress | None, stage_it: Force) -> int:
         """All rows go, then these are added."""
         self._apply(it.Overwrite(self.found.table.id, it.Inline(0, 0)), encode_rows(self._nothing()))
         self._emptied = self._whole = True
@@ -149,8 +152,10 @@ class Draft:
             found.append(it.DeleteRows(table, cargo.add(encode_ids(removed)), len(removed)))
         if gone is not None and gone.num_rows and not self._emptied:
             found.append(it.DeleteKeys(table, cargo.add(encode_rows(gone)), gone.num_rows))
-        for large in self._still_staged():
-            found.append(cargo.upsert(table, large) if self.key else it.Put(table, cargo.rows(large)))
+        found += [
+            cargo.upsert(table, large) if self.key else it.Put(table, cargo.rows(large))
+            for large in self._still_staged()
+        ]
         if rows.num_rows and not self._emptied:
             packed = self._packed(rows)
             fresh = self._fresh and not gone
@@ -192,13 +197,14 @@ class Draft:
         return staged
 
     def _packed(self, rows: pa.Table) -> Small | Large:
-        if rows.num_rows <= INLINE_ROWS and rows.nbytes <= INLINE_BYTES:
-            return Small(rows.combine_chunks())
-        return stage(self.found, source(rows), self._core.datasets, None)
+        """The rows as they travel: staged once, however often the transaction has to say it anew."""
+        if self._packed_rows is None:
+            small = rows.num_rows <= INLINE_ROWS and rows.nbytes <= INLINE_BYTES
+            staged = None if small else stage(self.found, source(rows), self._core.datasets, None)
+            self._packed_rows = staged or Small(rows.combine_chunks())
+        return self._packed_rows
 
-    def _put(
-        self, data: object, progress: Progress | None, stage_it: bool | None, what: str, *, some: bool = True
-    ) -> int:
+    def _put(self, data: object, progress: Progress | None, stage_it: Force, what: str, *, some: bool = True) -> int:
         self.statements += 1
         schema = self.found.shape.schema
         rows = take_in(conform(source(data, schema), schema), self.key, stage=stage_it)

@@ -14,7 +14,7 @@ from phalanx.tables.stage import Progress
 from phalanx.tail.overlay import Shape
 from phalanx.txn.bulk import Cargo, Large, Small, matched, require_rows, stage, take_in
 from phalanx.txn.core import Core, Found, locate
-from phalanx.txn.draft import Draft
+from phalanx.txn.draft import Draft, Force
 from phalanx.txn.transaction import Work, again
 
 
@@ -27,9 +27,7 @@ class Statements:
         self._note = note
         self._deadline = core.deadline(timeout)
 
-    def put(
-        self, data: object, progress: Progress | None, stage_it: bool | None, what: str, *, replace: bool = False
-    ) -> int:
+    def put(self, data: object, progress: Progress | None, stage_it: Force, what: str, *, replace: bool = False) -> int:
         """Add rows; with `replace`, instead of all there are."""
         shape = self._shape
         rows = take_in(conform(source(data, shape.schema), shape.schema), shape.key, stage=stage_it)

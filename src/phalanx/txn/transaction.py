@@ -37,9 +37,11 @@ _LONGEST_PAUSE = 0.5
 class Work:
     """The changes of a transaction, gathered. Belongs to one thread at a time."""
 
-    def __init__(self, core: Core, deadline: Deadline, note: str = "", token: str | None = None) -> None:
+    def __init__(self, core: Core, timeout: Deadline | float | None, note: str = "", token: str | None = None) -> None:
         self.core = core
-        self.deadline = deadline
+        self._timeout = timeout
+        if not isinstance(timeout, Deadline):
+            core.deadline(timeout)  # a bad one is refused before any work is done
         self.note = note
         self._identity = core.ids.next() if token is None else identity_of(core, token)
         self.view = core.refresh()
@@ -100,9 +102,10 @@ class Work:
             return self.version
         prints = [draft.footprint() for draft in drafts if not draft.born] + self._dropped
         guard = Touched(prints, lambda moved: self._built(drafts, moved)) if prints else None
+        timeout = self._timeout
         intent = self.core.intent(
             first.actions,
-            self.deadline,
+            timeout if isinstance(timeout, Deadline) else self.core.deadline(timeout),
             note=self.note,
             payloads=first.payloads,
             identity=self._identity,
