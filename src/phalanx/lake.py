@@ -19,6 +19,7 @@ from phalanx.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from phalanx.history import Change, Commit, changes, commits
 from phalanx.log import action as do
 from phalanx.log.action import Settings
+from phalanx.log.check import Problem
 from phalanx.log.log import Log
 from phalanx.names import parse_name, parse_word
 from phalanx.naming import Naming
@@ -28,7 +29,8 @@ from phalanx.table import Table
 from phalanx.transaction import Transaction, create_table
 from phalanx.txn.core import Core, find
 from phalanx.txn.transaction import Work, again
-from phalanx.upkeep.background import Background, Limits
+from phalanx.upkeep.background import Background
+from phalanx.upkeep.check import check_tables
 from phalanx.upkeep.flush import Flushed, flush
 from phalanx.upkeep.optimize import Optimized, optimize
 
@@ -97,7 +99,7 @@ class Lake(Naming):
         self._clock = clock
         self._core = Core(store, log, clock, timeout)
         self._committer = self._core.committer
-        self._background = Background(self._core, Limits())
+        self._background = Background(self._core)
 
     @property
     def uri(self) -> str:
@@ -201,6 +203,10 @@ class Lake(Naming):
     def optimize(self, name: str, *, timeout: float | None = None) -> Optimized:
         """Flush a table, and rewrite small fragments and those with many deleted rows. No row changes."""
         return optimize(self._core, self[name].id, self._core.deadline(300.0 if timeout is None else timeout))
+
+    def check(self) -> list[Problem]:
+        """What is wrong with the tables: versions that do not open, and what others wrote past the log."""
+        return check_tables(self._core)
 
     def history(self, name: str, limit: int = 20) -> list[Change]:
         """The newest versions of a table, newest first, and which operation made each."""

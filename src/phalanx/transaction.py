@@ -12,6 +12,7 @@ from phalanx.log import action as do
 from phalanx.names import parse_name, parse_word
 from phalanx.table import TransactionTable
 from phalanx.txn.transaction import Work
+from phalanx.upkeep.limits import check_property
 
 
 class Transaction:
@@ -65,6 +66,7 @@ class Transaction:
 
     def set_property(self, key: str, value: str | None) -> None:
         """Set a property of the lake, or remove it with None."""
+        check_property(key, value)
         self._work.change(do.SetProperty(parse_word(key, "property"), value))
 
     def record_progress(self, source: str, new: int, *, expected: int | None) -> None:

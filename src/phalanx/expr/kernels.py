@@ -33,7 +33,7 @@ _DIVIDE = pc.get_function("divide")
 _JOIN = {"AND": pc.get_function("and_kleene"), "OR": pc.get_function("or_kleene")}
 _IS_NULL, _IS_VALID, _INVERT = pc.get_function("is_null"), pc.get_function("is_valid"), pc.get_function("invert")
 _COALESCE, _IF_ELSE, _NEGATE = pc.get_function("coalesce"), pc.get_function("if_else"), pc.get_function("negate")
-_SHIFT, _AND, _XOR = pc.get_function("shift_right"), pc.get_function("bit_wise_and"), pc.get_function("bit_wise_xor")
+_XOR = pc.get_function("bit_wise_xor")
 
 
 _NULL_TESTS = {"IsNull": _IS_NULL, "IsUnknown": _IS_NULL, "IsNotNull": _IS_VALID, "IsNotUnknown": _IS_VALID}
@@ -135,19 +135,20 @@ def _ordered(node: Node) -> Kernel:
     if not types.is_floating(node.type):
         return values
     whole = pa.int64() if node.type.bit_width == 64 else pa.int32()
-    sign, mask = pa.scalar(node.type.bit_width - 1, whole), pa.scalar((1 << (node.type.bit_width - 1)) - 1, whole)
+    zero, mask = pa.scalar(0, whole), pa.scalar((1 << (node.type.bit_width - 1)) - 1, whole)
+
+    def run(columns: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        found = values(columns)
+        single = isinstance(found, pa.Scalar)
+        bits = (pa.array([found.as_py()], found.type) if single else found).view(whole)
+        # Negative floats sort by magnitude, largest last: all bits but the sign are turned over.
+        keys = _IF_ELSE.call([_COMPARE["<"].call([bits, zero]), _XOR.call([bits, mask]), bits])
+        return keys[0] if single else keys
+
     if node.kind == "Literal":
-        one = _by_bits(pa.array([node.value.as_py()], node.type), whole, sign, mask)[0]
-        return lambda _: one
-    return lambda columns: _by_bits(values(columns), whole, sign, mask)
-
-
-def _by_bits(values: Any, whole: pa.DataType, sign: Any, mask: Any) -> Any:  # noqa: ANN401
-    if isinstance(values, pa.Scalar):
-        return _by_bits(pa.array([values.as_py()], values.type), whole, sign, mask)[0]
-    bits = values.view(whole)
-    # Negative floats sort by magnitude, largest last: all bits but the sign are turned over.
-    return _XOR.call([bits, _AND.call([_SHIFT.call([bits, sign]), mask])])
+        key = run({})
+        return lambda _: key
+    return run
 
 
 def _distinct(node: Node) -> Kernel:

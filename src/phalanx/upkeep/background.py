@@ -8,13 +8,12 @@ Only at the hard limit do writers wait, and say so: then readers could no longer
 import logging
 import threading
 
-import msgspec
-
 from phalanx.clock import Deadline
 from phalanx.contents import Contents, Weight, weigh
 from phalanx.errors import PhalanxError, UnavailableError
 from phalanx.txn.core import Core
 from phalanx.upkeep.flush import flush
+from phalanx.upkeep.limits import DEFAULTS, Limits, limits
 
 log = logging.getLogger("phalanx.upkeep")
 
@@ -22,46 +21,35 @@ _FLUSH_SECONDS = 300.0
 _POLL = 0.02
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """How heavy a tail may get: rows, bytes and predicates in the log, rows hidden in the head, and age in seconds."""
-
-    rows: int = 20_000
-    size: int = 16 << 20
-    predicates: int = 256
-    hidden: int = 200_000
-    age: float = 300.0
-    hard: int = 16
-    """The hard limit, as a multiple of the soft ones."""
-
-    def load(self, weight: Weight) -> float:
-        """How full a tail is: 1 at the soft limit."""
-        return max(weight.rows / self.rows, weight.size / self.size, weight.predicates / self.predicates)
-
-
 class Background:
     """The flushes that one handle runs beside its writers."""
 
-    def __init__(self, core: Core, limits: Limits) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        self.limits = limits
         self._lock = threading.Lock()
         self._running: dict[str, threading.Thread] = {}
         self._seen: dict[str, tuple[int, float]] = {}
         self._closed = False
+        self._known: tuple[object, Limits] = (None, DEFAULTS)
+
+    @property
+    def limits(self) -> Limits:
+        """What the lake's properties ask for now: read afresh, because they may have changed."""
+        properties = self._core.log.view.state.properties
+        if self._known[0] is not properties:
+            self._known = (properties, limits(properties))
+        return self._known[1]
 
     def wrote(self, table: str, position: int) -> None:
         """A change of this process landed there: flush if it took the tail over a multiple of its limit, or it is old."""
         contents = self._core.log.view.state.contents.get(table)
-        if (
-            contents is not None
-            and len(contents.items)
-            and (self._crossed(contents, position) or self._aged(table, contents))
-        ):
+        if contents is not None and (self._crossed(contents, position) or self._aged(table, contents)):
             self.start(table)
 
     def read(self, table: str, hidden: int) -> None:
-        """A read found this many rows hidden: flush if they slow every reader down."""
-        if hidden > self.limits.hidden:
+        """A read found this many rows hidden: flush if they slow every reader down, or the tail is old."""
+        contents = self._core.log.view.state.contents.get(table)
+        if hidden > self.limits.hidden or (contents is not None and self._aged(table, contents)):
             self.start(table)
 
     def make_room(self, table: str, deadline: Deadline) -> None:
@@ -71,7 +59,7 @@ class Background:
             return
         log.warning("the tail of table %s is at its hard limit: this writer waits for a flush", table)
         while True:
-            self.start(table)
+            self._help(table)
             self._core.clock.sleep(_POLL)
             contents = self._core.refresh().state.contents.get(table)
             if contents is None or self.limits.load(contents.weight) < self.limits.hard:
@@ -83,7 +71,9 @@ class Background:
                 )
 
     def start(self, table: str) -> None:
-        """Begin to flush a table, unless that is under way."""
+        """Begin to flush a table, unless that is under way or the lake does without."""
+        if self.limits.background == "off":
+            return
         with self._lock:
             running = self._running.get(table)
             if self._closed or (running is not None and running.is_alive()):
@@ -91,6 +81,13 @@ class Background:
             thread = threading.Thread(target=self._flush, args=(table,), name="phalanx-flush", daemon=True)
             self._running[table] = thread
             thread.start()
+
+    def _help(self, table: str) -> None:
+        """A writer that has to wait flushes, whatever the lake's properties say of the background."""
+        if self.limits.background == "off":
+            self._flush(table)
+        else:
+            self.start(table)
 
     def close(self) -> None:
         """Wait for what is under way."""
@@ -126,6 +123,8 @@ class Background:
 
     def _aged(self, table: str, contents: Contents) -> bool:
         """Whether this process has seen the same first item waiting for too long."""
+        if contents.first == contents.until:
+            return False
         now = self._core.clock.steady()
         first, since = self._seen.get(table, (-1, now))
         if first != contents.first:
