@@ -15,21 +15,29 @@ from phalanx.errors import CorruptionError, InternalError
 from phalanx.ids import AttemptId, LakeId, TransactionId
 from phalanx.log import action as do
 from phalanx.log import base as bases
+from phalanx.log import item as it
 from phalanx.log.cursor import Cursor
-from phalanx.log.entry import Entry, Transaction
+from phalanx.log.entry import Entry, Landing, Transaction
 from phalanx.txn.conflict import Conflict, judge_action
 
 A, B = "a" * 32, "b" * 32
 LAKE = LakeId(b"L" * 16)
 FOLD = Catalog()
+PAYLOADS = (b"rows", b"more")
 
 
 def fold(*actions: do.Action, state: State | None = None, position: int = 1) -> State:
     """The state after these actions, each at a position of its own."""
     state = State() if state is None else state
     for at, action in enumerate(actions, start=position):
-        state = catalog.step(state, at, transaction(at, action))
+        state = catalog.step(state, Landing(at, 0, PAYLOADS), transaction(at, action))
     return state
+
+
+def held(state: State) -> tuple[int, int, int, int]:
+    """Of table t: how often its rows were changed, its head, and the numbers of its items."""
+    contents = state.contents[A]
+    return contents.version, contents.head.manifest, contents.first, contents.until
 
 
 def transaction(number: int, *actions: do.Action) -> Transaction:
@@ -46,6 +54,7 @@ def cursor() -> Cursor[State]:
 
 
 BEFORE = (do.CreateNamespace(("n",), {"k": "1", "l": "2"}), do.CreateTable(("t",), A, {"p": "q"}))
+ROWS = it.Inline(0, 2)
 EFFECTS: list[tuple[do.Action, Callable[[State], object], object, object]] = [
     # action at position 9, what to look at, what is there before, what is there after
     (do.CreateNamespace(("m",), {"x": "y"}), lambda s: s.namespaces.get(("m",)), None, Namespace(9, {"x": "y"})),
@@ -72,11 +81,27 @@ EFFECTS: list[tuple[do.Action, Callable[[State], object], object, object]] = [
     (do.SetProperty("none", None), lambda s: "none" in s.properties, False, False),
     (do.Progress("feed", 4, 8), lambda s: s.progress.get("feed"), Mark(4, 5), Mark(8, 9)),
     (do.Progress("other", None, -1), lambda s: s.progress.get("other"), None, Mark(-1, 9)),
+    (it.Put(A, ROWS), held, (2, 0, 0, 1), (3, 0, 0, 2)),
+    (it.Upsert(A, ROWS), held, (2, 0, 0, 1), (3, 0, 0, 2)),
+    (it.Overwrite(A, ROWS), held, (2, 0, 0, 1), (3, 0, 0, 2)),
+    (it.DeleteKeys(A, 1, 2), held, (2, 0, 0, 1), (3, 0, 0, 2)),
+    (it.DeleteRows(A, 1, 2), held, (2, 0, 0, 1), (3, 0, 0, 2)),
+    (it.DeleteWhere(A, "true"), held, (2, 0, 0, 1), (3, 0, 0, 2)),
+    (it.UpdateWhere(A, (("a", "1"),), None), held, (2, 0, 0, 1), (3, 0, 0, 2)),
+    (it.Flush(A, 0, 0, 0, 1, 8, 0, 2), held, (2, 0, 0, 1), (2, 8, 1, 1)),
+    (it.Rewrite(A, 0, 0, 9, (1, 2), 1), held, (2, 0, 0, 1), (2, 9, 0, 1)),
 ]
+ALSO: dict[type, set[str]] = {
+    do.CreateTable: {"tables", "names", "contents"},
+    do.DropTable: {"tables", "names", "contents"},
+    do.RenameTable: {"tables", "names"},
+}
+"""The kinds of action that change more than one part of the state."""
 
 
 def prepared() -> State:
-    return fold(*BEFORE, do.PutTag("old", 1, False), do.SetProperty("key", "value"), do.Progress("feed", None, 4))
+    tagged = (do.PutTag("old", 1, False), do.SetProperty("key", "value"), do.Progress("feed", None, 4))
+    return fold(*BEFORE, *tagged, it.Put(A, ROWS))
 
 
 @pytest.mark.parametrize(("action", "look", "before", "after"), EFFECTS)
@@ -88,8 +113,8 @@ def test_an_action_does_this_and_nothing_else(
     bytes_of_old = FOLD.dump(old)
     new = fold(action, state=old, position=9)
     assert (look(old), look(new)) == (before, after)
-    parts = [field for field in State.__struct_fields__ if getattr(old, field) != getattr(new, field)]
-    assert len(parts) == (before != after)
+    parts = {field for field in State.__struct_fields__ if getattr(old, field) != getattr(new, field)}
+    assert parts == ALSO[type(action)] if type(action) in ALSO else len(parts) == (before != after)
     assert FOLD.dump(old) == bytes_of_old
 
 
@@ -116,6 +141,11 @@ def test_every_kind_of_action_has_its_effect_tested() -> None:
         do.DropTable(("none",), A),
         do.RenameTable(("none",), A, ("t",)),
         do.Untag("none"),
+        it.Put(B, ROWS),
+        it.DeleteWhere(B, "true"),
+        it.Flush(B, 0, 0, 0, 1, 8, 0, 2),
+        it.Rewrite(B, 0, 0, 9, (1, 2), 1),
+        it.Put(A, it.Inline(2, 1)),
     ],
 )
 def test_an_action_on_what_is_not_there_means_that_the_log_is_damaged(action: do.Action) -> None:
@@ -139,6 +169,10 @@ actions: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(do.Untag, st.sampled_from("ab")),
     st.builds(do.SetProperty, st.sampled_from("kl"), st.none() | texts),
     st.builds(do.Progress, st.sampled_from("fg"), st.none() | st.integers(0, 3), st.integers(0, 3)),
+    st.builds(it.Put, tables, st.builds(it.Inline, st.integers(0, 1), st.integers(0, 3))),
+    st.builds(it.DeleteWhere, tables, texts),
+    st.builds(it.Flush, tables, *map(st.just, (0, 0, 0, 1, 8, 0, 2))),
+    st.builds(it.Rewrite, tables, st.just(0), st.sampled_from([0, 8]), st.just(9), st.just((1,)), st.just(1)),
 )
 
 
@@ -165,21 +199,23 @@ def test_equal_states_are_equal_bytes_whatever_the_order(
     found: dict[tuple[str, ...], dict[str, str]], plain: dict[str, str], chance: random.Random
 ) -> None:
     """Neither the order of commits nor the order inside a dictionary shows in a dump."""
-    wanted: list[do.Action] = [do.CreateTable(name, A, held) for name, held in found.items()]
+    wanted: list[do.Action] = [
+        do.CreateTable(name, f"{number:032x}", held) for number, (name, held) in enumerate(found.items())
+    ]
     wanted += [do.CreateNamespace(name, held) for name, held in found.items()]
     wanted += [do.SetProperty(key, value) for key, value in plain.items()]
     wanted += [action for key in plain for action in (do.PutTag(key, 1, False), do.Progress(key, None, 1))]
     first = State()
     for action in wanted:
-        first = catalog.apply(first, 7, action)
+        first = catalog.apply(first, Landing(7), action)
     chance.shuffle(wanted)
     second = State()
     for action in wanted:
         if isinstance(action, do.CreateTable | do.CreateNamespace):
             turned = dict(reversed(action.properties.items()))
-            second = catalog.apply(second, 7, msgspec.structs.replace(action, properties=turned))
+            second = catalog.apply(second, Landing(7), msgspec.structs.replace(action, properties=turned))
         else:
-            second = catalog.apply(second, 7, action)
+            second = catalog.apply(second, Landing(7), action)
     assert first == second
     assert FOLD.dump(first) == FOLD.dump(second)
 
@@ -261,13 +297,16 @@ def test_a_step_costs_the_same_however_many_tables_there_are() -> None:
     def cost(count: int) -> float:
         state = State()
         for number in range(count):
-            state = catalog.apply(state, 1, do.CreateTable((f"t{number}",), A, {}))
+            state = catalog.apply(state, Landing(1), do.CreateTable((f"t{number}",), f"{number:032x}", {}))
         best = float("inf")
         for _ in range(5):
             began = time.perf_counter()
             for number in range(500):
-                changed = catalog.apply(state, 2, do.RenameTable((f"t{number % count}",), A, ("new",)))
-                catalog.apply(changed, 3, do.DropTable(("new",), A))
+                at = number % count
+                table = f"{at:032x}"
+                changed = catalog.apply(state, Landing(2), do.RenameTable((f"t{at}",), table, ("new",)))
+                changed = catalog.apply(changed, Landing(3, 0, PAYLOADS), it.Put(table, ROWS))
+                catalog.apply(changed, Landing(4), do.DropTable(("new",), table))
             best = min(best, time.perf_counter() - began)
         return best
 

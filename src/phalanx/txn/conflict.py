@@ -113,6 +113,14 @@ def _table_replaced(state: State, action: do.DropTable | do.RenameTable, positio
     return Conflict(Kind.CHANGED, text, held.created)
 
 
+def _incarnation_taken(state: State, action: do.CreateTable, position: int) -> Conflict | None:
+    name = state.names.get(action.table)
+    if name is None:
+        return None
+    created = state.tables[name].created
+    return Conflict(Kind.EXISTS, f"incarnation {action.table} is a table already: {dotted(name)}", created)
+
+
 def _table_gone(state: State, action: it.Item | it.Upkeep, position: int) -> Conflict | None:
     if action.table in state.contents:
         return None
@@ -174,7 +182,7 @@ RULES: Mapping[type, tuple[Rule, ...]] = {
     do.CreateNamespace: (_name_taken("name"), _parent_missing("name")),
     do.AlterNamespace: (_namespace_missing,),
     do.DropNamespace: (_namespace_missing, _namespace_in_use),
-    do.CreateTable: (_name_taken("name"), _parent_missing("name")),
+    do.CreateTable: (_name_taken("name"), _parent_missing("name"), _incarnation_taken),
     do.DropTable: (_table_missing, _table_replaced),
     do.RenameTable: (_table_missing, _table_replaced, _name_taken("to"), _parent_missing("to")),
     do.PutTag: (_tag_ahead, _tag_taken),
