@@ -16,6 +16,7 @@ from rpds import HashTrieMap
 
 from phalanx.log import item as it
 from phalanx.log.entry import Landing
+from phalanx.runs import Ids, decode_ids, encode_ids, renumbered
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -130,11 +131,12 @@ def flush(contents: Contents, landing: Landing, action: it.Flush) -> Contents:
     """The contents after items were written out."""
     if flush_is_void(contents, action):
         return contents
-    gone = range(action.first, action.until)
     items, weight = contents.items, contents.weight
-    for seq in gone:
+    for seq in range(action.first, action.until):
         weight = weight.plus(weigh(items[seq]), -1)
         items = items.remove(seq)
+    if action.moved is not None:
+        items = _renumbered(items, range(action.until, contents.until), action, landing)
     return msgspec.structs.replace(
         contents,
         head=Head(action.head, action.next_row_id),
@@ -144,6 +146,20 @@ def flush(contents: Contents, landing: Landing, action: it.Flush) -> Contents:
         moved=landing.position,
         flushed=landing.position,
     )
+
+
+def _renumbered(
+    items: HashTrieMap[int, Pending], behind: range, action: it.Flush, landing: Landing
+) -> HashTrieMap[int, Pending]:
+    """The items behind a flush that name rows by identity, with the identities that the flush gave them (rule D2)."""
+    before: Ids | None = None
+    for seq in behind:
+        pending = items[seq]
+        if isinstance(pending.item, it.DeleteRows) and action.moved is not None:
+            before = decode_ids(landing.payloads[action.moved]) if before is None else before
+            now = renumbered(decode_ids(pending.payloads[pending.item.identities]), before, action.limit)
+            items = items.insert(seq, msgspec.structs.replace(pending, payloads=(encode_ids(now),)))
+    return items
 
 
 def flush_is_void(contents: Contents, action: it.Flush) -> bool:

@@ -16,11 +16,12 @@ import pyarrow as pa
 from phalanx.contents import Pending
 from phalanx.expr import Assignments, Predicate, plan_assignments, plan_predicate
 from phalanx.log import item as it
+from phalanx.runs import NO_IDS, Ids, decode_ids
 from phalanx.tables.dataset import ROW_ID, Datasets
 from phalanx.tail import memory
 from phalanx.tail.keys import NEVER, KeySet, key_values
 from phalanx.tail.overlay import Overlay, Segment, Shape
-from phalanx.tail.payload import NO_IDS, Ids, decode_ids, decode_rows
+from phalanx.tail.payload import decode_rows
 
 _PASS_ROWS = 1 << 16
 """Rows looked at together in a pass over a segment."""

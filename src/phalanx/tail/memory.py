@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from rpds import HashTrieMap
 
+from phalanx.runs import NO_IDS, Ids
 from phalanx.tail.keys import key_values
-from phalanx.tail.payload import NO_IDS, Ids
 
 Mask = npt.NDArray[np.bool_]
 

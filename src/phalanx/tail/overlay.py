@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from phalanx.contents import Head
+from phalanx.runs import NO_IDS, Ids
 from phalanx.tail import memory
 from phalanx.tail.memory import Memory
-from phalanx.tail.payload import NO_IDS, Ids
 
 
 class Shape(msgspec.Struct, frozen=True):

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from phalanx.errors import InvalidInputError
 from phalanx.expr import Predicate, plan_predicate
+from phalanx.runs import Ids
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
 from phalanx.tail.keys import NEVER, KeySet, as_key_table, key_values
 from phalanx.tail.overlay import Overlay, Segment
-from phalanx.tail.payload import Ids
 
 Row = dict[str, Any]
 

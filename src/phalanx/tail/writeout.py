@@ -8,10 +8,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from phalanx.runs import NO_IDS, Ids
 from phalanx.tables.dataset import Datasets, Version
 from phalanx.tables.stage import Written, adopt, extend, hide, write
 from phalanx.tail.overlay import Overlay
-from phalanx.tail.payload import NO_IDS, Ids
 
 
 class WrittenOut(msgspec.Struct, frozen=True):

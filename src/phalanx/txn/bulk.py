@@ -14,11 +14,12 @@ import pyarrow as pa
 from phalanx.data import Source
 from phalanx.errors import InvalidInputError
 from phalanx.log import item as it
+from phalanx.runs import NO_IDS, Ids, encode_ids
 from phalanx.schema import require_keys
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
 from phalanx.tables.stage import Progress, extend, hide, write
 from phalanx.tail.keys import NEVER, KeySet, last_of_each, superseded
-from phalanx.tail.payload import NO_IDS, Ids, encode_ids, encode_rows
+from phalanx.tail.payload import encode_rows
 from phalanx.txn.core import Found
 
 _PASS_ROWS = 1 << 20

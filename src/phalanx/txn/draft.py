@@ -16,10 +16,11 @@ from phalanx.errors import AlreadyExistsError, InvalidInputError
 from phalanx.expr import plan_assignments, plan_predicate
 from phalanx.log import action as do
 from phalanx.log import item as it
+from phalanx.runs import NO_IDS, Ids, encode_ids
 from phalanx.tables.stage import Progress
 from phalanx.tail.apply import advance
 from phalanx.tail.keys import key_values, repeated, shown_key
-from phalanx.tail.payload import NO_IDS, Ids, encode_ids, encode_rows
+from phalanx.tail.payload import encode_rows
 from phalanx.tail.read import Reading
 from phalanx.txn.bulk import INLINE_BYTES, INLINE_ROWS, Cargo, Large, Small, matched, require_rows, stage, take_in
 from phalanx.txn.core import Core, Found

@@ -6,7 +6,7 @@ which is exact: up to the first item that touches one of them, that is what they
 a flush gives rows new row ids, so identities that were resolved before it are looked up in what it recorded.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -16,8 +16,10 @@ from phalanx.catalog import State
 from phalanx.contents import Contents, Pending, taken
 from phalanx.expr import plan_predicate
 from phalanx.log import item as it
+from phalanx.log.entry import Landing, Transaction
+from phalanx.runs import NO_IDS, Ids, decode_ids, renumbered
 from phalanx.tail.keys import NEVER, KeySet, shown_key
-from phalanx.tail.payload import NO_IDS, Ids, decode_ids, decode_rows
+from phalanx.tail.payload import decode_rows
 from phalanx.tail.read import Reading
 from phalanx.txn.conflict import Conflict, Kind, dotted
 from phalanx.txn.core import Found
@@ -66,53 +68,38 @@ def _check(footprint: Footprint, contents: Contents | None, position: int, read:
     if contents.generation != then.generation:
         text = f"table {name!r} was restored since version {found.position}"
         return Conflict(Kind.CHANGED, text, contents.moved)
-    if contents.changed > found.position and (
-        footprint.whole or footprint.keys is not None or len(footprint.identities)
-    ):
-        looked_for = _Looked(footprint)
-        for pending in _since(found, contents, position, read):
+    looked_for = _Looked(footprint)
+    if contents.moved <= found.position:
+        return None
+    if contents.flushed <= found.position:
+        for pending in contents.pending(found.contents.until) if looked_for else ():
             hit = looked_for.hit(pending)
             if hit is not None:
-                text = f"table {name!r}: {hit} since version {found.position}, at version {pending.position}"
-                return Conflict(Kind.CHANGED, text, pending.position)
-    if len(footprint.identities) and contents.flushed > found.position:
-        if contents.flushed >= position:
-            return Conflict(Kind.VOID, "a flush is on its way")
-        return _translated(footprint.identities, found, contents, read)
-    return None
+                return _changed(found, hit, pending.position)
+        return None
+    return _walked(looked_for, contents, position, read)
 
 
-def _since(found: Found, contents: Contents, position: int, read: Read) -> Iterator[Pending]:
-    """The items that landed since a table was found: those of the tail, and from the log those flushed already."""
-    if contents.flushed <= found.position:
-        yield from contents.pending(found.contents.until)
-        return
-    for at in range(found.position + 1, min(contents.changed + 1, position)):
-        yield from _items(found.table.id, at, read)
-    yield from (pending for pending in contents.pending() if pending.position >= position)  # neighbours in its batch
+def _walked(looked_for: "_Looked", contents: Contents, position: int, read: Read) -> Conflict | Ids | None:
+    """As above, where some of the items went into the head since: by the entries, in order, with the flushes."""
+    found = looked_for.found
+    if contents.flushed >= position:
+        return Conflict(Kind.VOID, "a flush is on its way")
+    for at in range(found.position + 1, position) if looked_for else ():
+        for landing, transaction in read(at).landings(at):
+            hit = looked_for.hit_by(landing, transaction)
+            if hit is not None:
+                return _changed(found, hit, at)
+    for pending in contents.pending():  # neighbours in its batch
+        hit = looked_for.hit(pending) if pending.position >= position else None
+        if hit is not None:
+            return _changed(found, hit, pending.position)
+    return looked_for.identities if looked_for.moved else None
 
 
-def _items(table: str, position: int, read: Read) -> Iterator[Pending]:
-    for landing, transaction in read(position).landings(position):
-        for action in transaction.actions:
-            if isinstance(action, it.Item) and action.table == table:
-                yield Pending(0, position, landing.place, 0, *taken(action, landing.payloads))
-
-
-def _translated(identities: Ids, found: Found, contents: Contents, read: Read) -> Ids:
-    """The identities that rows have now: each flush since says which rows it gave new row ids."""
-    now = identities
-    for position in range(found.position + 1, contents.flushed + 1):
-        for landing, transaction in read(position).landings(position):
-            for action in transaction.actions:
-                if isinstance(action, it.Flush) and action.table == found.table.id and action.moved is not None:
-                    before = decode_ids(bytes(landing.payloads[action.moved]))
-                    order = np.argsort(before, kind="stable")
-                    at = np.searchsorted(before, now, sorter=order).clip(max=max(len(before) - 1, 0))
-                    if len(before):
-                        hit = before[order[at]] == now
-                        now = np.where(hit, action.limit + order[at], now)
-    return now
+def _changed(found: Found, what: str, position: int) -> Conflict:
+    text = f"table {dotted(found.name)!r}: {what} since version {found.position}, at version {position}"
+    return Conflict(Kind.CHANGED, text, position)
 
 
 class _Looked:
@@ -120,10 +107,37 @@ class _Looked:
 
     def __init__(self, footprint: Footprint) -> None:
         self._footprint = footprint
+        self.found = footprint.found
+        self.identities = footprint.identities
+        self.moved = False
         self._key = footprint.found.shape.key
         self._keys = KeySet(self._key)
         if footprint.keys is not None and footprint.keys.num_rows:
             self._keys.add(footprint.keys, 0)
+
+    def __bool__(self) -> bool:
+        return self._footprint.whole or bool(self._keys) or bool(len(self.identities))
+
+    def hit_by(self, landing: Landing, transaction: Transaction) -> str | None:
+        """What a transaction touched of it; its flushes are followed."""
+        for action in transaction.actions:
+            if getattr(action, "table", None) != self.found.table.id:
+                continue
+            if isinstance(action, it.Flush):
+                self._renumber(action, landing)
+            elif isinstance(action, it.Item):
+                pending = Pending(0, landing.position, landing.place, 0, *taken(action, landing.payloads))
+                hit = self.hit(pending)
+                if hit is not None:
+                    return hit
+        return None
+
+    def _renumber(self, action: it.Flush, landing: Landing) -> None:
+        """Follow the rows to the row ids that a flush gave them."""
+        if action.moved is not None and len(self.identities):
+            before = decode_ids(landing.payloads[action.moved])
+            self.identities = renumbered(self.identities, before, action.limit)
+            self.moved = True
 
     def hit(self, pending: Pending) -> str | None:
         """What an item touched of it, in words."""
@@ -135,7 +149,7 @@ class _Looked:
         if isinstance(item, it.DeleteKeys):
             return self._by_keys(decode_rows(pending.payloads[item.keys]), "deleted")
         if isinstance(item, it.DeleteRows):
-            shared = np.intersect1d(decode_ids(pending.payloads[item.identities]), self._footprint.identities)
+            shared = np.intersect1d(decode_ids(pending.payloads[item.identities]), self.identities)
             return f"{len(shared)} of the rows it changes were deleted" if len(shared) else None
         if isinstance(item, it.Overwrite) and self._existed():
             return "it was overwritten"

@@ -20,8 +20,8 @@ from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.entry import Landing
 from phalanx.names import parse_name
+from phalanx.runs import Ids
 from phalanx.schema import check_schema, encode_schema
-from phalanx.tail.payload import Ids
 from phalanx.txn.bulk import Cargo
 from phalanx.txn.core import Core, Found, find, found
 from phalanx.txn.draft import Draft

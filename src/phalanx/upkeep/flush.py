@@ -13,7 +13,7 @@ import msgspec
 from phalanx.clock import Deadline
 from phalanx.errors import ConflictError
 from phalanx.log import item as it
-from phalanx.tail.payload import encode_ids
+from phalanx.runs import encode_ids
 from phalanx.tail.writeout import WrittenOut, write_out
 from phalanx.txn.core import Core, Found, locate
 
