@@ -1,5 +1,6 @@
 """Phalanx: a transactional lake of many Lance tables, with one log and no server."""
 
+from phalanx.describe import TableInfo
 from phalanx.errors import (
     AlreadyExistsError,
     CommitUnknownError,
@@ -15,29 +16,39 @@ from phalanx.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from phalanx.history import Commit
+from phalanx.history import Change, Commit
 from phalanx.lake import Lake
 from phalanx.lake import open_lake as open  # noqa: A004 - what users type is phalanx.open
 from phalanx.log import action as actions
 from phalanx.snapshot import Snapshot
+from phalanx.table import Table
+from phalanx.transaction import Transaction
+from phalanx.upkeep.flush import Flushed
+from phalanx.upkeep.optimize import Optimized
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AlreadyExistsError",
+    "Change",
     "Commit",
     "CommitUnknownError",
     "ConflictError",
     "CorruptionError",
     "DeadlineError",
+    "Flushed",
     "InternalError",
     "InvalidInputError",
     "Lake",
     "NotFoundError",
+    "Optimized",
     "PhalanxError",
     "Snapshot",
     "SnapshotExpiredError",
     "StateError",
+    "Table",
+    "TableInfo",
+    "Transaction",
     "UnavailableError",
     "UnsupportedError",
     "__version__",

@@ -15,6 +15,7 @@ import msgspec
 
 from phalanx.catalog import Catalog, State
 from phalanx.clock import SYSTEM, Clock, Deadline
+from phalanx.describe import TableInfo
 from phalanx.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from phalanx.history import Change, Commit, changes, commits
 from phalanx.log import action as do
@@ -207,6 +208,10 @@ class Lake(Naming):
     def check(self) -> list[Problem]:
         """What is wrong with the tables: versions that do not open, and what others wrote past the log."""
         return check_tables(self._core)
+
+    def describe(self, name: str) -> TableInfo:
+        """A table's columns, key, rows, head and tail; nothing is scanned."""
+        return self.refresh().describe(name)
 
     def history(self, name: str, limit: int = 20) -> list[Change]:
         """The newest versions of a table, newest first, and which operation made each."""

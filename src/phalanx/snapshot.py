@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from phalanx.catalog import Name, Namespace, State, Table, within
+from phalanx.describe import TableInfo, TableSummary, describe, summarize
 from phalanx.errors import NotFoundError
 from phalanx.log.cursor import View
 from phalanx.names import parse_name
@@ -47,6 +48,14 @@ class Snapshot:
         """A table as the catalog knows it."""
         found = find(self._view, name)
         return found.name, found.table
+
+    def describe(self, name: str) -> TableInfo:
+        """A table's columns, key, rows, head and tail; nothing is scanned."""
+        return describe(self._core, find(self._view, name))
+
+    def summaries(self, namespace: str | None = None) -> list[TableSummary]:
+        """A few words on each table: its version, and how much of it is not written out. Reads nothing."""
+        return summarize(self.state, self.tables(namespace))
 
     def namespaces(self, inside: str | None = None) -> list[str]:
         """The names of all namespaces, or of those directly inside one."""
