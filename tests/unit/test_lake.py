@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from queue import Queue
 
+import pyarrow as pa
 import pytest
 
 import phalanx
@@ -27,7 +28,8 @@ from phalanx.log.action import Settings
 from phalanx.objects.memory import MemoryStore
 from phalanx.testing import ManualClock
 
-A, B = "a" * 32, "b" * 32
+A = "a" * 32
+COLUMNS = pa.schema([("id", pa.int64())])
 _numbers = count()
 
 
@@ -129,7 +131,8 @@ def test_namespaces_hold_namespaces_and_tables(lake: Lake) -> None:
     """Inside one, directly inside it, and with properties that can be set and removed."""
     lake.create_namespace("crm", {"owner": "ann"})
     lake.create_namespace("crm.eu")
-    lake.commit([do.CreateTable(name, A, {}) for name in [("t",), ("crm", "a"), ("crm", "eu", "b")]])
+    for name in ("t", "crm.a", "crm.eu.b"):
+        lake.create_table(name, COLUMNS)
     assert lake.namespaces() == ["crm", "crm.eu"]
     assert lake.namespaces("crm") == ["crm.eu"]
     assert (lake.tables(), lake.tables("crm"), lake.tables("crm.eu")) == (
@@ -149,10 +152,12 @@ def test_namespaces_hold_namespaces_and_tables(lake: Lake) -> None:
 def test_tables_are_renamed_and_dropped(lake: Lake) -> None:
     """A table keeps its incarnation under a new name, and older versions still have it under the old one."""
     lake.create_namespace("crm")
-    made = lake.commit([do.CreateTable(("t",), A, {"p": "q"})])
+    lake.create_table("t", COLUMNS, properties={"p": "q"})
+    made = lake.version
     lake.rename_table("t", "crm.turns")
     (_, table), (_, before) = lake.refresh().table("crm.turns"), lake.snapshot(version=made).table("t")
     assert table == before
+    assert table.properties == {"p": "q"}
     lake.drop_table("crm.turns")
     assert lake.tables() == []
     assert lake.snapshot(version=made).tables() == ["t"]
@@ -190,6 +195,17 @@ def test_a_transaction_lands_whole_or_not_at_all(lake: Lake) -> None:
     assert (lake.properties(), lake.version) == ({}, 1)
     lake.commit([do.CreateNamespace(("n",), {}), do.CreateTable(("n", "t"), A, {}), do.PutTag("v", 1, False)])
     assert (lake.tables(), lake.tags(), lake.version) == (["n.t"], {"v": 1}, 2)
+
+
+def test_a_table_without_columns_can_be_named(lake: Lake) -> None:
+    """What is only a name in the log is listed, described, renamed and dropped like any other table."""
+    lake.commit([do.CreateTable(("t",), A, {})])
+    lake.rename_table("t", "u")
+    assert (lake.tables(), lake["u"].schema.names, lake.refresh()["u"].name) == (["u"], [], "u")
+    assert lake.history("u")[0].operation == "create"
+    lake.drop_table("u")
+    described = [change for commit in lake.log() for change in commit.changes][:3]
+    assert described == ["drop table u", "rename table t to u", "create table t"]
 
 
 def test_what_was_committed_is_a_copy(lake: Lake) -> None:
