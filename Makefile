@@ -19,7 +19,7 @@ $(READY): requirements.lock pyproject.toml scripts/setup
 	@scripts/setup $(VENV)
 	@touch $@
 
-demo: setup  ## Four processes commit on one lake, one is killed, and the verdict is printed
+demo: setup  ## Four agents write to two tables of one lake, one is killed, and the verdict is printed
 	@$(PYTHON) -m examples.demo
 
 test: lint types layers unit  ## Everything that must hold: lint, types, layers, tests (some minutes)

@@ -67,4 +67,4 @@ def _commit(core: Core, here: Found, out: WrittenOut, deadline: Deadline) -> int
         out.next_row_id,
         0 if payloads else None,
     )
-    return core.committer.commit(core.intent([action], deadline, note="flush", payloads=payloads))
+    return core.committer.commit(core.intent([action], deadline, payloads=payloads))

@@ -59,7 +59,7 @@ def _commit(core: Core, table: str, generation: int, rewritten: rewrite.Rewritte
             table, generation, contents.head.manifest, placed.manifest, rewritten.old, len(rewritten.new)
         )
         try:
-            core.committer.commit(core.intent([action], deadline, note="optimize"))
+            core.committer.commit(core.intent([action], deadline))
         except ConflictError as error:
             log.debug("rewrite of %s is placed again: %s", table, error)
             continue
