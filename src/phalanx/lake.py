@@ -152,11 +152,7 @@ class Lake(Naming):
 
     def __getitem__(self, name: str) -> Table:
         """A table at the newest version."""
-        view = self._log.view
-        if parse_name(name) not in view.state.tables:  # what this process knows may be old
-            view = self._core.refresh()
-        self._committer.require_open()
-        return Table(self._core, self._background, find(view, name))
+        return Table(self._core, self._background, find(self._core.refresh(), name))
 
     def create_table(
         self,

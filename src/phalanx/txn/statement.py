@@ -25,6 +25,7 @@ class Statements:
         self._core = core
         self._shape = shape
         self._note = note
+        self._timeout = timeout
         self._deadline = core.deadline(timeout)
 
     def put(self, data: object, progress: Progress | None, stage_it: Force, what: str, *, replace: bool = False) -> int:
@@ -74,12 +75,12 @@ class Statements:
     def _commit(self, actions: list[do.Action], cargo: Cargo | None = None) -> int:
         payloads = () if cargo is None else cargo.payloads
         return self._core.committer.commit(
-            self._core.intent(actions, self._deadline, note=self._note, payloads=payloads)
+            self._core.intent(actions, self._core.deadline(self._timeout), note=self._note, payloads=payloads)
         )
 
     def _resolved(self, run: Callable[[Draft], int]) -> int:
         def attempt() -> int:
-            work = Work(self._core, self._deadline, self._note)
+            work = Work(self._core, self._timeout, self._note)
             run(work.draft_of(locate(work.view, self._shape.table)))
             return work.commit()
 
