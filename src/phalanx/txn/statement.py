@@ -57,8 +57,7 @@ class Statements:
         planned = plan_assignments(changes, self._shape.schema)
         predicate = None if where is None else plan_predicate(where, self._shape.schema)
         keeps_keys = not set(planned.targets) & set(self._shape.key)
-        nullable = all(self._shape.schema.field(name).nullable for name in planned.targets)
-        if planned.loggable and keeps_keys and nullable and (predicate is None or predicate.loggable):
+        if planned.loggable and keeps_keys and (predicate is None or predicate.loggable):
             return self._commit([it.UpdateWhere(self._shape.table, tuple(planned.sql.items()), where)])
         return self._resolved(lambda draft: draft.update(changes, where))
 
