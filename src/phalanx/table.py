@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from phalanx.errors import InvalidInputError
+from phalanx.errors import InvalidInputError, NotFoundError
 from phalanx.txn.core import Core, Found, locate
 from phalanx.txn.statement import Statements
 
@@ -245,6 +245,8 @@ class TransactionTable(Readable):
 
     def _open(self) -> Draft:
         self._work.require_open()
+        if self._draft.dropped:
+            raise NotFoundError(f"table {self.name!r} was dropped in this transaction: nothing can be done with it")
         return self._draft
 
     def _found(self) -> Found:

@@ -136,13 +136,21 @@ class _Work:
         known = NO_IDS if item.hidden is None or not limit else decode_ids(pending.payloads[item.hidden])
         for at, segment in enumerate(self._segments):
             if segment.is_head and limit:
-                self._segments[at] = segment.hide(known)
+                self._segments[at] = segment.hide(self._still_there(segment, known))
                 if self._before.head.next_row_id <= limit:
                     continue
             row_ids = self._first_touches(self._segments[at], touches)[1]
             self._segments[at] = self._segments[at].hide(row_ids[row_ids >= limit] if segment.is_head else row_ids)
         if self._memory.count():
             self._memory = self._memory.kill(touches.keys.first(self._memory.rows) < NEVER, self._key)
+
+    def _still_there(self, segment: Segment, row_ids: Ids) -> Ids:
+        """Those of these rows that a flush has not deleted since: what is hidden is counted."""
+        if not len(row_ids):
+            return NO_IDS
+        version = self._datasets.open(self._shape.table, segment.manifest)
+        found = version.scan([], only=row_ids, row_ids=True).read_all()
+        return found.column(ROW_ID).to_numpy().astype(np.int64)
 
     def _add(self, pending: Pending, rows: it.Rows) -> None:
         if isinstance(rows, it.Staged):

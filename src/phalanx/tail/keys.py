@@ -78,6 +78,8 @@ class KeySet:
     def first(self, rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
         """For each row the number of the first item that touches its key, or `NEVER`."""
         wanted = self._wanted()
+        if not wanted.num_rows:
+            return np.full(rows.num_rows, NEVER, dtype=np.int64)
         if len(self._key) == 1:
             values = _flat(rows.column(self._key[0]))
             at = pc.index_in(values, value_set=_flat(wanted.column(self._key[0])))

@@ -155,7 +155,7 @@ class Reading:
             fragments=segment.fragments,
             limit=None if later else limit,
             batch_size=batch_size,
-            row_ids=not names,  # a batch without any column has no length
+            row_ids=not wanted.names,  # a batch without any column has no length
         )
         for batch in reader:
             kept = batch if later is None else batch.filter(later.mask(batch))

@@ -17,6 +17,7 @@ from phalanx.expr import plan_assignments, plan_predicate
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.runs import NO_IDS, Ids, encode_ids
+from phalanx.schema import require_keys
 from phalanx.tables.stage import Progress
 from phalanx.tail.apply import advance
 from phalanx.tail.keys import key_values, repeated, shown_key
@@ -51,6 +52,7 @@ class Draft:
         self._whole = False
         self._fresh = True
         self.statements = 0
+        self.dropped = False
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -86,10 +88,11 @@ class Draft:
 
     def overwrite(self, data: object, progress: Progress | None, stage_it: Force) -> int:
         """All rows go, then these are added."""
+        rows = self._ready(data, progress, stage_it)  # if they are refused, nothing has changed yet
         self._apply(it.Overwrite(self.found.table.id, it.Inline(0, 0)), encode_rows(self._nothing()))
         self._emptied = self._whole = True
         self._keys, self._removed, self._staged = [], [], []
-        return self._put(data, progress, stage_it, "overwrite", some=False)
+        return self._add(rows)
 
     def delete(self, where: str) -> int:
         """Remove the rows that match; their number."""
@@ -117,6 +120,7 @@ class Draft:
                 return 0
             new = _whole_values(planned.apply(old.combine_chunks()))
             if set(planned.targets) & set(self.key):
+                require_keys(new, self.key)
                 self._move(old.select(self.key), new)
             self._upsert(new)
             return old.num_rows
@@ -124,8 +128,9 @@ class Draft:
         if not len(identities):
             return 0
         rows = self.reading.rows_at(identities, schema.names)[1]
+        new = _whole_values(planned.apply(rows.combine_chunks()))  # may fail on a row: then nothing has changed yet
         self._remove(identities)
-        self._apply_rows(it.Put, _whole_values(planned.apply(rows.combine_chunks())))
+        self._apply_rows(it.Put, new)
         return len(identities)
 
     def footprint(self) -> Footprint:
@@ -206,23 +211,28 @@ class Draft:
         return self._packed_rows
 
     def _put(self, data: object, progress: Progress | None, stage_it: Force, what: str, *, some: bool = True) -> int:
-        self.statements += 1
+        rows = self._ready(data, progress, stage_it)
+        if some:
+            require_rows(rows.rows.num_rows if isinstance(rows, Small) else rows.count, what)
+        return self._add(rows)
+
+    def _ready(self, data: object, progress: Progress | None, stage_it: Force) -> Small | Large:
+        """Rows as they will be added: what cannot be read or is refused fails here, before anything is changed."""
         schema = self.found.shape.schema
         rows = take_in(conform(source(data, schema), schema), self.key, stage=stage_it)
-        if isinstance(rows, Small):
-            if some:
-                require_rows(rows.rows.num_rows, what)
-            if rows.rows.num_rows:
-                if self.key:
-                    self._upsert(rows.rows)
-                else:
-                    self._apply_rows(it.Put, rows.rows)
-            return rows.rows.num_rows
-        large = stage(self.found, rows, self._core.datasets, progress)
-        if some:
-            require_rows(large.count, what)
-        self._add_staged(large)
-        return large.count - len(large.dead)
+        return rows if isinstance(rows, Small) else stage(self.found, rows, self._core.datasets, progress)
+
+    def _add(self, rows: Small | Large) -> int:
+        self.statements += 1
+        if isinstance(rows, Large):
+            self._add_staged(rows)
+            return rows.count - len(rows.dead)
+        if rows.rows.num_rows:
+            if self.key:
+                self._upsert(rows.rows)
+            else:
+                self._apply_rows(it.Put, rows.rows)
+        return rows.rows.num_rows
 
     def _add_staged(self, large: Large) -> None:
         self._staged.append(large)

@@ -78,7 +78,9 @@ class Work:
         """Drop a table; that counts as touching all of it."""
         self.require_open()
         here = find(self.view, name)
-        self._drafts.pop(here.table.id, None)
+        draft = self._drafts.pop(here.table.id, None)
+        if draft is not None:
+            draft.dropped = True
         if here.table.id in self.began.state.contents:
             before = found(self.began, here.name, here.table)
             self._dropped.append(Footprint(before, self.core.reading(before), whole=True))
