@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from lance.dataset import LanceDataset, LanceOperation, serialize_row_addrs
 from lance.fragment import LanceFragment
+from lance.schema import LanceSchema
 
 from phalanx.errors import CorruptionError, UnavailableError
 from phalanx.objects import Files, Unknown, layout
@@ -141,6 +142,8 @@ class Datasets:
 
     def begin(self, table: str, schema: pa.Schema) -> int:
         """Make the folder of a new table: its guard first, then its first version, which is empty."""
+        with speaking("creating a table with this schema"):
+            LanceSchema.from_pyarrow(schema)  # refuses types that it does not store, before anything is written
         name, content = guard()
         with self.files.store.prepare([content]) as blob:
             outcome = blob.put(layout.table(table, name))

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lance.dataset import LanceOperation
 from lance.fragment import FragmentMetadata, write_fragments
 
+from phalanx.errors import PhalanxError
 from phalanx.tables.dataset import Datasets, Ids, Version, manifest_name
 from phalanx.tables.speaking import speaking
 
@@ -33,11 +34,19 @@ class Written(msgspec.Struct, frozen=True):
 
 def write(version: Version, rows: pa.RecordBatchReader, progress: Progress | None = None) -> Written:
     """Write rows of any length, with bounded memory, as new fragments of a table."""
-    source = rows if progress is None else pa.RecordBatchReader.from_batches(rows.schema, _reporting(rows, progress))
-    with speaking("writing rows"):
-        fragments = write_fragments(
-            source, version.dataset, max_rows_per_file=ROWS_PER_FILE, max_bytes_per_file=BYTES_PER_FILE
-        )
+    source = _Watched(rows, progress)
+    try:
+        with speaking("writing rows"):
+            fragments = write_fragments(
+                pa.RecordBatchReader.from_batches(rows.schema, source),
+                version.dataset,
+                max_rows_per_file=ROWS_PER_FILE,
+                max_bytes_per_file=BYTES_PER_FILE,
+            )
+    except PhalanxError:
+        if source.error is not None:
+            raise source.error from None
+        raise
     return Written(fragments, sum(fragment.physical_rows for fragment in fragments))
 
 
@@ -98,9 +107,22 @@ def _deletion_file(fragment: FragmentMetadata) -> str:
     return f"_deletions/{fragment.id}-{found['read_version']}-{found['id']}.{suffix}"
 
 
-def _reporting(rows: pa.RecordBatchReader, progress: Progress) -> Iterator[pa.RecordBatch]:
-    done = 0
-    for batch in rows:
-        yield batch
-        done += batch.num_rows
-        progress(done)
+class _Watched:
+    """Rows on their way to Lance, which turns whatever a stream raises into a text of its own: it is kept here."""
+
+    def __init__(self, rows: pa.RecordBatchReader, progress: Progress | None) -> None:
+        self._rows = rows
+        self._progress = progress
+        self.error: BaseException | None = None
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        done = 0
+        try:
+            for batch in self._rows:
+                yield batch
+                done += batch.num_rows
+                if self._progress is not None:
+                    self._progress(done)
+        except BaseException as error:
+            self.error = error
+            raise

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from phalanx.catalog import apply
 from phalanx.clock import Deadline
-from phalanx.errors import CommitUnknownError, ConflictError, InvalidInputError, StateError
+from phalanx.errors import AlreadyExistsError, CommitUnknownError, ConflictError, InvalidInputError, StateError
 from phalanx.ids import ID_BYTES
 from phalanx.log import action as do
 from phalanx.log.cursor import View
@@ -68,6 +68,8 @@ class Work:
         self.require_open()
         parts = parse_name(name)
         checked = check_schema(schema, key)
+        if parts in self.view.state.tables:
+            raise AlreadyExistsError(f"table {name!r} exists already: choose another name, or use what is there")
         table = self.core.new_table_id()
         manifest = self.core.datasets.begin(table, checked)
         self.change(do.CreateTable(parts, table, dict(properties), encode_schema(checked), tuple(key), manifest))
