@@ -165,19 +165,34 @@ def _progress(state: State, landing: Landing, action: do.Progress) -> State:
     return msgspec.structs.replace(state, progress=state.progress.insert(action.source, mark))
 
 
+def _holding(state: State, table: str, contents: Contents) -> State:
+    """The state in which a table holds that. All fields in order: replacing one by name costs more than the rest."""
+    return State(
+        state.founded,
+        state.settings,
+        state.namespaces,
+        state.tables,
+        state.names,
+        state.contents.insert(table, contents),
+        state.tags,
+        state.properties,
+        state.progress,
+    )
+
+
 def _item(state: State, landing: Landing, action: it.Item) -> State:
     after = held.land(state.contents[action.table], landing, action)
-    return msgspec.structs.replace(state, contents=state.contents.insert(action.table, after))
+    return _holding(state, action.table, after)
 
 
 def _flush(state: State, landing: Landing, action: it.Flush) -> State:
     after = held.flush(state.contents[action.table], landing, action)
-    return msgspec.structs.replace(state, contents=state.contents.insert(action.table, after))
+    return _holding(state, action.table, after)
 
 
 def _rewrite(state: State, landing: Landing, action: it.Rewrite) -> State:
     after = held.rewrite(state.contents[action.table], landing, action)
-    return msgspec.structs.replace(state, contents=state.contents.insert(action.table, after))
+    return _holding(state, action.table, after)
 
 
 _STEPS: Mapping[type, Callable[[State, Landing, Any], State]] = {

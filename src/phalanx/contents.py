@@ -19,14 +19,14 @@ from phalanx.log.entry import Landing
 from phalanx.runs import Ids, decode_ids, encode_ids, renumbered
 
 
-class Head(msgspec.Struct, frozen=True):
+class Head(msgspec.Struct, frozen=True, gc=False):
     """The Lance version a table stands on, and the row id that the next row written out gets."""
 
     manifest: int = 0
     next_row_id: int = 0
 
 
-class Pending(msgspec.Struct, frozen=True):
+class Pending(msgspec.Struct, frozen=True, gc=False):
     """An item of the tail: where it landed, the serial number of its first row, and the payloads it brought."""
 
     seq: int
@@ -37,7 +37,7 @@ class Pending(msgspec.Struct, frozen=True):
     payloads: tuple[bytes, ...]
 
 
-class Weight(msgspec.Struct, frozen=True):
+class Weight(msgspec.Struct, frozen=True, gc=False):
     """How heavy a tail is: what flushes are triggered by (rule C10)."""
 
     rows: int = 0
@@ -51,7 +51,7 @@ class Weight(msgspec.Struct, frozen=True):
         )
 
 
-class Contents(msgspec.Struct, frozen=True):
+class Contents(msgspec.Struct, frozen=True, gc=False):
     """A table's state: `items` by number, from `first` up to `until`.
 
     `version` counts commits that changed rows; `changed` is the position of the last of them, `place` its place there;
@@ -96,28 +96,34 @@ def weigh(pending: Pending) -> Weight:
 
 
 def land(contents: Contents, landing: Landing, item: it.Item) -> Contents:
-    """The contents after one more item."""
-    again = (contents.changed, contents.place) == (landing.position, landing.place)
+    """The contents after one more item. Every process does this for every item: it is written to be quick."""
+    position, place = landing.position, landing.place
+    again = contents.changed == position and contents.place == place
+    version = contents.version if again else contents.version + 1
     rows = getattr(item, "rows", None)
-    changes: dict[str, Any] = {
-        "version": contents.version + (not again),
-        "changed": landing.position,
-        "place": landing.place,
-        "moved": landing.position,
-    }
-    if isinstance(rows, it.Staged) and becomes_head(contents, rows):
-        head = Head(rows.manifest, rows.next_row_id)
-        return msgspec.structs.replace(contents, head=head, flushed=landing.position, **changes)
-    if isinstance(item, it.Upsert) and isinstance(rows, it.Staged) and rows.generation != contents.generation:
-        item = msgspec.structs.replace(item, hidden=None)  # it was matched with rows of another branch (rule C6)
-    pending = Pending(contents.until, landing.position, landing.place, contents.serial, *taken(item, landing.payloads))
-    return msgspec.structs.replace(
-        contents,
-        items=contents.items.insert(pending.seq, pending),
-        until=contents.until + 1,
-        serial=contents.serial + (0 if rows is None else rows.count),
-        weight=contents.weight.plus(weigh(pending)),
-        **changes,
+    if isinstance(rows, it.Staged):
+        if becomes_head(contents, rows):
+            head = Head(rows.manifest, rows.next_row_id)
+            return msgspec.structs.replace(
+                contents, head=head, version=version, changed=position, place=place, moved=position, flushed=position
+            )
+        if isinstance(item, it.Upsert) and rows.generation != contents.generation:
+            item = msgspec.structs.replace(item, hidden=None)  # it was matched with rows of another branch (rule C6)
+    seq = contents.until
+    pending = Pending(seq, position, place, contents.serial, *taken(item, landing.payloads))
+    return Contents(
+        contents.generation,
+        version,
+        contents.head,
+        contents.first,
+        seq + 1,
+        contents.items.insert(seq, pending),
+        contents.serial if rows is None else contents.serial + rows.count,
+        position,
+        place,
+        position,
+        contents.flushed,
+        contents.weight.plus(weigh(pending)),
     )
 
 
@@ -185,6 +191,8 @@ def taken(item: it.Item, payloads: Sequence[bytes | memoryview]) -> tuple[it.Ite
     """The item with only its own payloads, so that a tail does not keep whole entries alive."""
     if not payloads:
         return item, ()
+    if len(payloads) == 1 and getattr(item, "hidden", None) is None:
+        return item, (bytes(payloads[0]),)  # it is this item's, or nobody asks for it
     own: list[bytes] = []
 
     def take(index: int | None) -> int | None:

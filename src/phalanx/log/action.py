@@ -37,7 +37,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     remembered: Annotated[int, Meta(ge=0, le=1_000_000)] = 10_000
 
 
-class _Action(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag_field="do"):
+class _Action(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag_field="do", gc=False):
     pass
 
 

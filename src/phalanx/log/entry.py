@@ -23,7 +23,7 @@ MAX_TRANSACTIONS = 16_384
 _Id = Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
 
 
-class Transaction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Transaction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """Changes that take effect together; `payloads` is the number of this transaction's payloads."""
 
     id: _Id
@@ -33,7 +33,7 @@ class Transaction(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     extra: dict[str, Any] = {}
 
 
-class Landing(msgspec.Struct, frozen=True):
+class Landing(msgspec.Struct, frozen=True, gc=False):
     """Where a transaction stands: its position, its place in the entry there, and the payloads it brought."""
 
     position: int
@@ -41,7 +41,7 @@ class Landing(msgspec.Struct, frozen=True):
     payloads: Sequence[bytes | memoryview] = ()
 
 
-class Sealed(msgspec.Struct, frozen=True):
+class Sealed(msgspec.Struct, frozen=True, gc=False):
     """A transaction encoded by whoever asked for it, so that a bad one fails alone and batches are only joined."""
 
     transaction: Transaction
@@ -51,7 +51,7 @@ class Sealed(msgspec.Struct, frozen=True):
     """Bytes it adds to an entry, a little over-estimated."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """What stands at a position; `digest` identifies its bytes."""
 
     lake: LakeId

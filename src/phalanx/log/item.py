@@ -21,7 +21,7 @@ Sql = Annotated[str, Meta(max_length=MAX_SQL)]
 Column = Annotated[str, Meta(min_length=1, max_length=1 << 10)]
 
 
-class _Struct(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag_field="do"):
+class _Struct(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag_field="do", gc=False):
     pass
 
 
