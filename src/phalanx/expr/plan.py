@@ -77,7 +77,7 @@ class _Planner:
         """A condition."""
         text.check(sql)
         with engine.refused(sql, self.names, "is not a condition that can be planned"):
-            program, node = self._program(sql, pa.bool_(), assigned=False)
+            program, _, node = self._program(sql, pa.bool_(), assigned=False)
         words = pushdown.rendered(node) if program.obstacle is None else None
         return Predicate(sql, self._needed([program]), program.obstacle, words, program)
 
@@ -89,8 +89,9 @@ class _Planner:
         text.check(sql)
         target = self._schema.field(name)
         with engine.refused(sql, self.names, f"cannot be assigned to {name} ({target.type})"):
-            program, node = self._program(sql, target.type, assigned=True)
-        if not target.nullable and not safety.never_null(node, self._schema):
+            program, analyzed, node = self._program(sql, target.type, assigned=True)
+        certain = target.nullable or any(safety.never_null(one, self._schema) for one in (analyzed, node))
+        if not certain:
             if node.kind == "Literal":
                 raise InvalidInputError(f"{text.shown(sql)} is null, and {name} must not be null")
             program = replace(program, obstacle=program.obstacle or f"{name} must not be null, and may become null")
@@ -102,7 +103,7 @@ class _Planner:
         obstacle = next(filter(None, (one.obstacle for _, one in programs)), None)
         return Assignments(dict(changes), self._needed(one for _, one in programs), obstacle, programs)
 
-    def _program(self, sql: str, target: pa.DataType, *, assigned: bool) -> tuple[Program, Node]:
+    def _program(self, sql: str, target: pa.DataType, *, assigned: bool) -> tuple[Program, Node, Node]:
         parsed = self._frame.parse(sql)
         raw = self._frame.analyze(parsed)
         analyzed = self._reader.read(raw)
@@ -118,9 +119,9 @@ class _Planner:
         # What is not judged safe may read a clock, which the simplifier would have stopped when it was planned.
         runs, shown = (lean, node) if obstacle is None else (raw, analyzed)
         read = {one.name: one.type for one in shown.walk() if one.kind == "Column"}
-        kernel = kernels.compiled(node) if obstacle is None else None
+        kernel = kernels.compiled(node) if obstacle is None and node.type == target else None
         floats = safety.computes_floats(node)
-        return Program(sql, target, tuple(read.items()), obstacle, Expr(runs), kernel, floats), node
+        return Program(sql, target, tuple(read.items()), obstacle, Expr(runs), kernel, floats), analyzed, node
 
     def _needed(self, programs: Iterable[Program]) -> tuple[str, ...]:
         needed = {name for one in programs for name, _ in one.columns}

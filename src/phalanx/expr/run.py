@@ -1,6 +1,6 @@
 """Planned expressions that run: on rows in memory, by kernels if they can, by one query of DataFusion if not."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from datafusion import Expr
 from pyarrow import compute as pc
+from pyarrow import types
 
 from phalanx.errors import InternalError, InvalidInputError
 from phalanx.expr import engine, kernels
@@ -121,11 +122,27 @@ def _merged(target: Any, program: Program, rows: pa.Table, mask: Any, found: Any
     old = _column(rows, target.name, target.type)
     if found is None and kernels.simple(target.type):
         return _IF_ELSE.call([mask, values, old])
-    if found is None:
-        values = values.filter(mask)
+    return _woven(old, values.filter(mask) if found is None else values, mask)
+
+
+def _woven(old: Any, new: Any, mask: Any) -> Any:  # noqa: ANN401
+    """The old values, with the new ones in turn where the mask is true; for types that have no kernel for it."""
+    kind = old.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.wrap_array(_woven(old.storage, new.storage, mask))
+    # Dictionaries cannot be joined if they differ, and views not be taken from: both go through plain values.
+    plain = next((target(kind) for check, target in _PLAIN if check(kind)), kind)
     places = np.arange(len(old))
-    places[np.asarray(mask)] = np.arange(len(old), len(old) + len(values))
-    return pa.concat_arrays([old, values]).take(pa.array(places))
+    places[np.asarray(mask)] = np.arange(len(old), len(old) + len(new))
+    woven = pa.concat_arrays([old.cast(plain), new.cast(plain)] if plain != kind else [old, new]).take(pa.array(places))
+    return woven.cast(kind) if plain != kind else woven
+
+
+_PLAIN: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], pa.DataType]], ...] = (
+    (types.is_dictionary, lambda kind: kind.value_type),
+    (types.is_string_view, lambda _: pa.large_string()),
+    (types.is_binary_view, lambda _: pa.large_binary()),
+)
 
 
 def _one_nan(values: Any) -> Any:  # noqa: ANN401
@@ -144,11 +161,17 @@ def evaluate(programs: Sequence[Program], rows: Rows) -> list[Any]:
     certain = all(one.obstacle is None for one in programs)
     try:
         with engine.refused(", ".join(one.sql for one in programs), list(kinds), "fails on a row"):
-            return engine.evaluate([one.expression for one in programs], batch, judged=certain)
+            found = engine.evaluate([one.expression for one in programs], batch, judged=certain)
+        return [_of_type(one.type, value) for one, value in zip(programs, found, strict=True)]
     except InvalidInputError as error:
         if certain:
             raise InternalError(f"{error}, although it was judged as one that cannot fail") from error
         raise
+
+
+def _of_type(kind: pa.DataType, values: Any) -> Any:  # noqa: ANN401
+    """DataFusion returns what an extension type is stored as."""
+    return kind.wrap_array(values) if isinstance(kind, pa.BaseExtensionType) else values
 
 
 def _column(rows: Rows, name: str, kind: pa.DataType) -> Any:  # noqa: ANN401
