@@ -4,8 +4,9 @@ Names live in the log only and never become part of a path, so what is refused h
 the command line: empty parts, slashes, control characters, blanks at the ends; and what UTF-8 cannot hold.
 """
 
+import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from phalanx.errors import InvalidInputError
 
@@ -27,6 +28,15 @@ def parse_word(name: str, what: str) -> str:
     if not all(_PART.fullmatch(part) for part in name.split(".")):
         raise InvalidInputError(_refusal(name, what))
     return name
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What to say to somebody who named something that is not there: what is near, or what there is."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, 3, 0.6)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    return f"there is: {', '.join(names[:5]) or 'none'}" + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _refusal(name: object, what: str) -> str:

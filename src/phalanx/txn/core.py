@@ -12,7 +12,7 @@ from phalanx.ids import ID_BYTES, TransactionIds
 from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.log import Log
-from phalanx.names import parse_name
+from phalanx.names import parse_name, suggestion
 from phalanx.objects import Store
 from phalanx.schema import decode_schema
 from phalanx.tables.dataset import Datasets
@@ -96,8 +96,8 @@ def find(view: View[State], name: str) -> Found:
     parts = parse_name(name)
     table = view.state.tables.get(parts)
     if table is None:
-        near = ", ".join(sorted(".".join(other) for other in view.state.tables)[:5]) or "none"
-        raise NotFoundError(f"there is no table {name!r} at version {view.position}; there is: {near}")
+        near = suggestion(name, map(".".join, view.state.tables))
+        raise NotFoundError(f"there is no table {name!r} at version {view.position}; {near}")
     return found(view, parts, table)
 
 
