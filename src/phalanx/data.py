@@ -97,7 +97,7 @@ def _from_iterable(parts: Iterator[Any]) -> Source:
 
 def conform(given: Source, schema: pa.Schema) -> Source:
     """The same rows with exactly the columns and types of the schema."""
-    _require_known(dict.fromkeys(given.schema.names), schema)
+    _require_known(given.schema.names, schema)
     missing = [field.name for field in schema if field.name not in given.schema.names and not field.nullable]
     if missing:
         raise InvalidInputError(f"column {missing[0]!r} is missing, and it cannot be null: give it a value")
@@ -108,6 +108,7 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.equals(schema):
         arrays = batch.columns
     else:
+        _require_known(batch.schema.names, schema)  # batches of one stream may differ: none of their columns is lost
         held = set(batch.schema.names)
         arrays = [
             _cast(batch.column(field.name), field) if field.name in held else pa.nulls(batch.num_rows, field.type)
@@ -130,11 +131,12 @@ def _cast(array: "pa.Array[Any]", field: "pa.Field[Any]") -> "pa.Array[Any]":
         raise InvalidInputError(msg) from error
 
 
-def _require_known(names: Mapping[str, Any], schema: pa.Schema) -> None:
-    unknown = [name for name in names if name not in schema.names]
+def _require_known(names: Iterable[str], schema: pa.Schema) -> None:
+    given, known = list(names), schema.names
+    unknown = [name for name in given if name not in known]
     if unknown:
-        raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(schema.names)}")
-    if len(set(names)) != len(names):
+        raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(known)}")
+    if len(set(given)) != len(given):
         raise InvalidInputError("a column is there twice: give each once")
 
 

@@ -56,6 +56,13 @@ CASES: list[Bad] = [
     ("fails on a row", InvalidInputError, "10 / v", lambda lake: lake["t"].delete("10 / v > 1")),
     ("update fails on a row", InvalidInputError, "10 / v", lambda lake: lake["t"].update({"v": "10 / v"})),
     ("key made double", AlreadyExistsError, "same key", lambda lake: lake["k"].update({"id": "7"})),
+    ("column twice", InvalidInputError, "twice", lambda lake: lake["t"].append(pa.table([[1], [2]], names=["v", "v"]))),
+    (
+        "a later batch has more columns",
+        InvalidInputError,
+        "no column 'w'",
+        lambda lake: lake["t"].append(iter([pa.record_batch({"id": [1]}), pa.record_batch({"id": [1], "w": [2]})])),
+    ),
     ("unknown column read", InvalidInputError, "no column 'w'", lambda lake: lake["t"].to_arrow(["w"])),
     ("bad limit", InvalidInputError, "limit", lambda lake: lake["t"].to_arrow(limit=-1)),
     ("unknown table", NotFoundError, "there is: k, n, t", lambda lake: lake["nope"]),
