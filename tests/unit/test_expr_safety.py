@@ -1,12 +1,15 @@
 """What may be logged and what may not: every function, cast and operator that DataFusion has is tried."""
 
+import re
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 from datafusion import SessionConfig, SessionContext
 
 from phalanx.errors import InvalidInputError
 from phalanx.expr import plan_assignments, plan_predicate
-from phalanx.expr.functions import FUNCTIONS
+from phalanx.expr.functions import CONSTANT, FUNCTIONS
 from phalanx.expr.plan import _planner
 from tests.unit.test_expr_extremes import COUNT, ROWS, SCHEMA
 
@@ -337,3 +340,12 @@ def test_the_fields_of_a_null_struct_are_null() -> None:
     rows = pa.table({"st": hidden})
     for sql in ("st.x = 2", "st.x % 2 = 0", "least(st.x, 5) = 2"):
         assert plan_predicate(sql, rows.schema).mask(rows).to_pylist() == [False, False]
+
+
+def test_the_page_on_expressions_names_the_functions_that_are_logged() -> None:
+    """No function is promised that is not allowed, and none is kept secret."""
+    page = (Path(__file__).parents[2] / "docs" / "expressions.md").read_text()
+    logged, constant = page.partition("Functions that are logged:")[2].partition("(and their other names")[::2]
+    assert set(re.findall(r"`(\w+)`", logged)) == set(FUNCTIONS)
+    constant = constant.partition("literals alone may also use")[2].partition("they are evaluated")[0]
+    assert set(re.findall(r"`(\w+)`", constant)) == CONSTANT
