@@ -34,6 +34,7 @@ from phalanx.upkeep.background import Background
 from phalanx.upkeep.check import check_tables
 from phalanx.upkeep.flush import Flushed, flush
 from phalanx.upkeep.optimize import Optimized, optimize
+from phalanx.writer import Writer
 
 R = TypeVar("R")
 
@@ -177,6 +178,10 @@ class Lake(Naming):
         With a `token` (see `token`), the same transaction run again commits once.
         """
         return Transaction(Work(self._core, timeout, note, token))
+
+    def writer(self, name: str) -> Writer:
+        """A writer that takes single rows of a table from thousands of producers, and acknowledges each."""
+        return Writer(self._core, self._background, find(self._core.refresh(), name))
 
     def run(self, work: Callable[[Transaction], R], *, note: str = "", timeout: float | None = None) -> R:
         """Run `work(txn)` and commit, again on a newer snapshot while it conflicts, until the deadline."""
