@@ -6,31 +6,46 @@ import pytest
 
 from phalanx.catalog import State, apply, step
 from phalanx.log import action as do
-from phalanx.log.entry import Transaction
+from phalanx.log import item as it
+from phalanx.log.entry import Landing, Transaction
 from phalanx.txn.conflict import RULES, Already, Conflict, Go, Kind, Verdict, judge
 
-A, B, C = "a" * 32, "b" * 32, "c" * 32
+A, B, C, D, E = (letter * 32 for letter in "abcde")
 BASE_END, LANDED, JUDGED = 9, 10, 11
+PAYLOADS = (b"rows", b"more")
+SOME = it.Inline(0, 2)
 
 
 def transaction(*actions: do.Action) -> Transaction:
     return Transaction(b"1" * 16, "", actions)
 
 
+def at(position: int) -> Landing:
+    return Landing(position, 0, PAYLOADS)
+
+
 def verdict(state: State, *actions: do.Action) -> Verdict:
-    return judge(transaction(*actions), state, JUDGED)[0]
+    return judge(transaction(*actions), state, at(JUDGED))[0]
+
+
+def staged(base: int = BASE_END) -> it.Staged:
+    """Rows that were staged when their table had last moved at `base`, as a version that may be its next head."""
+    return it.Staged(5, 0, 1, 2, base, 0, 0, 2, True)
 
 
 def base() -> State:
-    """An empty namespace n, a table t, a tag old, and a source that has come to 4."""
-    state = step(State(), 1, transaction(do.Found(do.Settings())))
+    """A namespace n, a table t with two items and one e without any, a tag old, and a source that has come to 4."""
+    state = step(State(), at(1), transaction(do.Found(do.Settings())))
     held = (
         do.CreateNamespace(("n",), {}),
-        do.CreateTable(("t",), A, {}),
+        do.CreateTable(("t",), A, {}, b"", (), 1),
+        it.Put(A, SOME),
+        it.Put(A, SOME),
+        do.CreateTable(("e",), E, {}, b"", (), 1),
         do.PutTag("old", 1, False),
         do.Progress("feed", None, 4),
     )
-    return step(state, BASE_END, transaction(*held))
+    return step(state, at(BASE_END), transaction(*held))
 
 
 SAMPLES: dict[str, tuple[do.Action, ...]] = {
@@ -41,7 +56,7 @@ SAMPLES: dict[str, tuple[do.Action, ...]] = {
     "make table x": (do.CreateTable(("x",), B, {}),),
     "make table n.i": (do.CreateTable(("n", "i"), C, {}),),
     "drop table t": (do.DropTable(("t",), A),),
-    "replace table t": (do.DropTable(("t",), A), do.CreateTable(("t",), B, {})),
+    "replace table t": (do.DropTable(("t",), A), do.CreateTable(("t",), D, {})),
     "rename t to x": (do.RenameTable(("t",), A, ("x",)),),
     "rename t to n.t": (do.RenameTable(("t",), A, ("n", "t")),),
     "tag v = 3": (do.PutTag("v", 3, False),),
@@ -51,30 +66,63 @@ SAMPLES: dict[str, tuple[do.Action, ...]] = {
     "set property": (do.SetProperty("k", "v"),),
     "feed 4 to 5": (do.Progress("feed", 4, 5),),
     "feed 4 to 6": (do.Progress("feed", 4, 6),),
+    "put t": (it.Put(A, SOME),),
+    "upsert t": (it.Upsert(A, SOME),),
+    "overwrite t": (it.Overwrite(A, SOME),),
+    "delete keys t": (it.DeleteKeys(A, 1, 2),),
+    "delete rows t": (it.DeleteRows(A, 1, 2),),
+    "delete where t": (it.DeleteWhere(A, "true"),),
+    "update where t": (it.UpdateWhere(A, (("a", "1"),), None),),
+    "bulk put t": (it.Put(A, staged()),),
+    "flush 1 of t": (it.Flush(A, 0, 1, 0, 1, 2, 0, 2),),
+    "flush 2 of t": (it.Flush(A, 0, 1, 0, 2, 3, 0, 4),),
+    "rewrite t": (it.Rewrite(A, 0, 1, 4, (0, 1), 1),),
+    "bulk put e": (it.Put(E, staged(0)),),
+    "rewrite e": (it.Rewrite(E, 0, 1, 4, (0, 1), 1),),
 }
 # Down: what landed first. Across, in the same order: what is judged next.
 #   .  goes ahead       =  has taken effect already
-#   E  exists   M  is missing   N  is not empty   C  has changed   B  is behind
+#   E  exists   M  is missing   N  is not empty   C  has changed   B  is behind   V  is void
 MATRIX = """
-    found              E . . . . . . . . . . . . . . . .
-    make namespace x   E E . . E . . . E . . . . . . . .
-    alter namespace n  E . . . . . . . . . . . . . . . .
-    drop namespace n   E . M M . M . . . M . . . . . . .
-    make table x       E E . . E . . . E . . . . . . . .
-    make table n.i     E . . N . E . . . . . . . . . . .
-    drop table t       E . . . . . M M M M . . . . . . .
-    replace table t    E . . . . . C C C C . . . . . . .
-    rename t to x      E E . . E . M M M M . . . . . . .
-    rename t to n.t    E . . N . . M M M M . . . . . . .
-    tag v = 3          E . . . . . . . . . = E . . . . .
-    tag v = 4          E . . . . . . . . . E = = . . . .
-    move v to 4        E . . . . . . . . . E = = . . . .
-    untag old          E . . . . . . . . . . . . M . . .
-    set property       E . . . . . . . . . . . . . . . .
-    feed 4 to 5        E . . . . . . . . . . . . . . = B
-    feed 4 to 6        E . . . . . . . . . . . . . . B =
+    found              E . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    make namespace x   E E . . E . . . E . . . . . . . . . . . . . . . . . . . . .
+    alter namespace n  E . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    drop namespace n   E . M M . M . . . M . . . . . . . . . . . . . . . . . . . .
+    make table x       E E . . E . . . E . . . . . . . . . . . . . . . . . . . . .
+    make table n.i     E . . N . E . . . . . . . . . . . . . . . . . . . . . . . .
+    drop table t       E . . . . . M M M M . . . . . . . M M M M M M M M M M M . .
+    replace table t    E . . . . . C C C C . . . . . . . M M M M M M M M M M M . .
+    rename t to x      E E . . E . M M M M . . . . . . . . . . . . . . . . . . . .
+    rename t to n.t    E . . N . . M M M M . . . . . . . . . . . . . . . . . . . .
+    tag v = 3          E . . . . . . . . . = E . . . . . . . . . . . . . . . . . .
+    tag v = 4          E . . . . . . . . . E = = . . . . . . . . . . . . . . . . .
+    move v to 4        E . . . . . . . . . E = = . . . . . . . . . . . . . . . . .
+    untag old          E . . . . . . . . . . . . M . . . . . . . . . . . . . . . .
+    set property       E . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    feed 4 to 5        E . . . . . . . . . . . . . . = B . . . . . . . . . . . . .
+    feed 4 to 6        E . . . . . . . . . . . . . . B = . . . . . . . . . . . . .
+    put t              E . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    upsert t           E . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    overwrite t        E . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    delete keys t      E . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    delete rows t      E . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    delete where t     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    update where t     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    bulk put t         E . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    flush 1 of t       E . . . . . . . . . . . . . . . . . . . . . . . . V V V . .
+    flush 2 of t       E . . . . . . . . . . . . . . . . . . . . . . . . V V V . .
+    rewrite t          E . . . . . . . . . . . . . . . . . . . . . . . . V V V . .
+    bulk put e         E . . . . . . . . . . . . . . . . . . . . . . . . . . . . V
+    rewrite e          E . . . . . . . . . . . . . . . . . . . . . . . . . . . . V
 """
-LETTERS = {"E": Kind.EXISTS, "M": Kind.MISSING, "N": Kind.NOT_EMPTY, "C": Kind.CHANGED, "B": Kind.BEHIND}
+LETTERS = {
+    "E": Kind.EXISTS,
+    "M": Kind.MISSING,
+    "N": Kind.NOT_EMPTY,
+    "C": Kind.CHANGED,
+    "B": Kind.BEHIND,
+    "V": Kind.VOID,
+}
 ROWS = {line[4:22].strip(): line[22:].split() for line in MATRIX.strip("\n").splitlines()}
 
 
@@ -89,12 +137,12 @@ def test_what_landed_first_decides_what_may_follow(first: str) -> None:
     """Every action against every action, in both orders, as written down in the matrix."""
     state = base()
     if first != "found":  # the lake was founded before anything else could land
-        found, state = judge(transaction(*SAMPLES[first]), state, LANDED)
+        found, state = judge(transaction(*SAMPLES[first]), state, at(LANDED))
         assert found == Go()
     verdicts = {second: verdict(state, *actions) for second, actions in SAMPLES.items()}
     assert [letter(found) for found in verdicts.values()] == ROWS[first]
     for second, found in verdicts.items():
-        if not isinstance(found, Go) and letter(found) in "=EBC":
+        if not isinstance(found, Go) and letter(found) in "=EBCV":
             moved = first.startswith("rename") and second.endswith(" x")  # a table keeps the position of its creation
             winner = 1 if second == "found" else BASE_END if moved else LANDED
             assert found.position == winner, f"{second} after {first}"
@@ -110,7 +158,7 @@ def test_every_kind_of_action_is_in_the_matrix() -> None:
 
 def test_a_table_that_was_dropped_and_created_anew_is_another_table() -> None:
     """I10: neither drop nor rename mistakes it for the one they mean, and the error says since when it is another."""
-    anew = step(base(), LANDED, transaction(do.DropTable(("t",), A), do.CreateTable(("t",), B, {})))
+    anew = step(base(), at(LANDED), transaction(do.DropTable(("t",), A), do.CreateTable(("t",), B, {})))
     for action in (do.DropTable(("t",), A), do.RenameTable(("t",), A, ("u",))):
         found = verdict(anew, action)
         assert isinstance(found, Conflict)
@@ -120,7 +168,7 @@ def test_a_table_that_was_dropped_and_created_anew_is_another_table() -> None:
 
 def test_another_table_under_a_renamed_ones_name_is_not_taken_for_it() -> None:
     """I10: t was renamed away and a new t made; what means the old one does not touch the new one."""
-    swapped = step(base(), LANDED, transaction(do.RenameTable(("t",), A, ("u",)), do.CreateTable(("t",), B, {})))
+    swapped = step(base(), at(LANDED), transaction(do.RenameTable(("t",), A, ("u",)), do.CreateTable(("t",), B, {})))
     found = verdict(swapped, do.DropTable(("t",), A))
     assert isinstance(found, Conflict)
     assert found.kind is Kind.CHANGED
@@ -146,7 +194,7 @@ def test_another_table_under_a_renamed_ones_name_is_not_taken_for_it() -> None:
 )
 def test_progress_is_compare_and_set(held: int | None, expected: int | None, new: int, wanted: Verdict | Kind) -> None:
     """B7: at `new` it was done before; not at `expected` it is refused; otherwise it goes ahead."""
-    state = State() if held is None else step(State(), BASE_END, transaction(do.Progress("s", None, held)))
+    state = State() if held is None else step(State(), at(BASE_END), transaction(do.Progress("s", None, held)))
     found = verdict(state, do.Progress("s", expected, new))
     assert (found.kind if isinstance(found, Conflict) else found) == wanted
 
@@ -154,7 +202,7 @@ def test_progress_is_compare_and_set(held: int | None, expected: int | None, new
 def test_progress_settles_the_whole_transaction() -> None:
     """B7: the numbered work was done before, so what else it carries is neither judged nor done again."""
     done = (do.CreateTable(("x",), B, {}), do.Progress("feed", 4, 5))
-    state = step(base(), LANDED, transaction(*done))
+    state = step(base(), at(LANDED), transaction(*done))
     assert verdict(state, *done) == Already(LANDED)
     assert verdict(state, do.Progress("feed", 4, 5), do.DropTable(("none",), A)) == Already(LANDED)
     assert letter(verdict(state, do.CreateTable(("y",), C, {}), do.Progress("feed", 5, 6))) == "."
@@ -163,9 +211,9 @@ def test_progress_settles_the_whole_transaction() -> None:
 
 def test_a_tag_that_is_there_already_holds_up_nothing_else() -> None:
     """Alone it has taken effect before; beside other work it is no objection."""
-    state = step(base(), LANDED, transaction(do.PutTag("v", 3, False)))
+    state = step(base(), at(LANDED), transaction(do.PutTag("v", 3, False)))
     assert verdict(state, do.PutTag("v", 3, False)) == Already(LANDED)
-    found, after = judge(transaction(do.PutTag("v", 3, False), do.SetProperty("k", "v")), state, JUDGED)
+    found, after = judge(transaction(do.PutTag("v", 3, False), do.SetProperty("k", "v")), state, at(JUDGED))
     assert found == Go()
     assert after.properties["k"] == "v"
 
@@ -196,14 +244,26 @@ MAKE, FILL = do.CreateNamespace(("m",), {}), do.CreateTable(("m", "t"), B, {})
         ((do.Progress("feed", 4, 5), do.Progress("feed", 5, 6)), "."),
         ((do.Progress("feed", 5, 6), do.Progress("feed", 4, 5)), "B"),
         ((do.SetProperty("k", "1"), do.Untag("none")), "M"),
+        ((do.CreateTable(("x",), B, {}), it.Put(B, SOME), it.DeleteWhere(B, "true")), "."),
+        ((it.Put(B, SOME), do.CreateTable(("x",), B, {})), "M"),
+        ((do.CreateTable(("x",), A, {}),), "E"),
+        ((do.CreateTable(("x",), B, {}), do.CreateTable(("y",), B, {})), "E"),
+        ((it.Put(A, SOME), do.DropTable(("t",), A)), "."),
+        ((do.DropTable(("t",), A), it.Put(A, SOME)), "M"),
+        ((do.DropTable(("t",), A), do.CreateTable(("t",), B, {}), it.Put(A, SOME)), "M"),
+        ((do.RenameTable(("t",), A, ("u",)), it.Put(A, SOME)), "."),
+        ((it.Put(A, SOME), it.Flush(A, 0, 1, 0, 3, 2, 0, 6)), "."),
+        ((it.Flush(A, 0, 1, 0, 3, 2, 0, 6), it.Put(A, SOME)), "V"),
+        ((it.Flush(A, 0, 1, 0, 1, 2, 0, 2), it.Flush(A, 0, 2, 1, 2, 3, 2, 4)), "."),
+        ((it.Flush(A, 0, 1, 0, 2, 2, 0, 4), it.Rewrite(A, 0, 2, 3, (0,), 1)), "."),
     ],
 )
 def test_the_order_inside_a_transaction_counts(actions: Sequence[do.Action], wanted: str) -> None:
     """Each action is judged on what the ones before it leave; one that may not land keeps back all of them."""
     state = base()
-    found, after = judge(transaction(*actions), state, JUDGED)
+    found, after = judge(transaction(*actions), state, at(JUDGED))
     assert letter(found) == wanted
-    assert after == (step(state, JUDGED, transaction(*actions)) if wanted == "." else state)
+    assert after == (step(state, at(JUDGED), transaction(*actions)) if wanted == "." else state)
 
 
 def test_an_objection_says_what_to_do() -> None:
@@ -215,17 +275,17 @@ def test_an_objection_says_what_to_do() -> None:
 
 def test_sources_that_move_together_are_done_together_or_not_at_all() -> None:
     """Rule B7 with two sources: only if both are where the transaction brings them was it done before."""
-    state = apply(State(), 2, do.Progress("a", None, 1))
+    state = apply(State(), at(2), do.Progress("a", None, 1))
     both = Transaction(b"2" * 16, "", (do.Progress("a", None, 1), do.Progress("b", None, 1)))
-    verdict, _ = judge(both, state, 3)
+    verdict, _ = judge(both, state, at(3))
     assert isinstance(verdict, Conflict)
     assert verdict.kind is Kind.BEHIND
-    verdict, _ = judge(both, apply(state, 3, do.Progress("b", None, 1)), 4)
+    verdict, _ = judge(both, apply(state, at(3), do.Progress("b", None, 1)), at(4))
     assert verdict == Already(3)
 
 
 def test_a_tag_names_no_version_of_the_future() -> None:
     """The position it lands on is the highest it may name."""
     for position, wanted in ((5, True), (6, False)):
-        verdict, _ = judge(Transaction(b"2" * 16, "", (do.PutTag("t", position, False),)), State(), 5)
+        verdict, _ = judge(Transaction(b"2" * 16, "", (do.PutTag("t", position, False),)), State(), at(5))
         assert isinstance(verdict, Go) == wanted
