@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -11,11 +12,13 @@ from phalanx.errors import CorruptionError, InvalidInputError, UnsupportedError
 from phalanx.ids import AttemptId, LakeId
 from phalanx.log import action as do
 from phalanx.log import entry, frame
+from phalanx.log import item as it
 from phalanx.log.entry import Sealed, Transaction, seal
 
 GOLDEN = Path(__file__).parent / "golden"
 LAKE, ATTEMPT = LakeId(bytes(range(16))), AttemptId(bytes(range(16, 32)))
 TABLE = "0123456789abcdef" * 2
+PAYLOADS = (b"rows", b"more rows", b"row numbers")
 
 
 def every_action() -> list[do.Action]:
@@ -32,7 +35,34 @@ def every_action() -> list[do.Action]:
         do.Untag("release"),
         do.SetProperty("prune.protect", "600"),
         do.Progress("feed", None, 7),
+        do.CreateTable(("turns",), TABLE, {}, b"schema", ("id", "part"), 1 << 63),
+        *every_item(),
+        it.Flush(TABLE, 2, 1 << 63, 40, 42, (1 << 63) + 1, 900, 950, 2),
+        it.Flush(TABLE, 2, (1 << 63) + 1, 42, 43, (1 << 63) + 2, 950, 951),
+        it.Rewrite(TABLE, 2, (1 << 63) + 2, (1 << 64) - 1, (0, 3, 4), 1),
     ]
+
+
+def every_item() -> list[it.Item]:
+    """Every kind of item, with its rows inside the entry and staged, with and without what is optional."""
+    inline, plain = it.Inline(0, 3), it.Staged(1 << 63, 4, 2, 50, 17, 2, 900, 950, False)
+    whole = it.Staged(1 << 63, 4, 2, 50, 17, 2, 900, 950, True, 2)
+    return [
+        *(it.Put(TABLE, rows) for rows in (inline, plain, whole)),
+        *(it.Overwrite(TABLE, rows) for rows in (inline, plain, whole)),
+        it.Upsert(TABLE, inline),
+        it.Upsert(TABLE, plain, None, True),
+        it.Upsert(TABLE, whole, 2),
+        it.DeleteKeys(TABLE, 1, 3),
+        it.DeleteRows(TABLE, 2, 3),
+        it.DeleteWhere(TABLE, "a > 1 and text <> 'ö'"),
+        it.UpdateWhere(TABLE, (("a", "a + 1"), ("text", "null")), "a = 1"),
+        it.UpdateWhere(TABLE, (("a", "0"),), None),
+    ]
+
+
+def golden() -> Sealed:
+    return seal(Transaction(b"1" * 16, "everything", tuple(every_action()), len(PAYLOADS)), PAYLOADS)
 
 
 def arrow_payload() -> bytes:
@@ -44,7 +74,7 @@ def arrow_payload() -> bytes:
 
 
 def sample() -> tuple[bytes, list[Sealed]]:
-    first = seal(Transaction(b"1" * 16, "everything", tuple(every_action())))
+    first = golden()
     payloads = (arrow_payload(), b"")
     second = seal(Transaction(b"2" * 16, "", (), len(payloads), {"future": [1, "x"]}), payloads)
     return entry.encode(LAKE, ATTEMPT, 1_700_000_000_000_000, "ann@host:1", [first, second])[0], [first, second]
@@ -57,8 +87,7 @@ def test_every_kind_of_action_is_in_the_golden_entry() -> None:
 
 def test_golden_bytes_are_what_is_written_today() -> None:
     """The format does not change by accident: the same entry gives the bytes that are checked in."""
-    body_without_arrow = seal(Transaction(b"1" * 16, "everything", tuple(every_action())))
-    data, _ = entry.encode(LAKE, ATTEMPT, 1_700_000_000_000_000, "ann@host:1", [body_without_arrow])
+    data, _ = entry.encode(LAKE, ATTEMPT, 1_700_000_000_000_000, "ann@host:1", [golden()])
     assert data.hex() == (GOLDEN / "entry-1.hex").read_text().strip()
 
 
@@ -66,6 +95,7 @@ def test_golden_bytes_can_be_read() -> None:
     """An entry written by the first release is still understood."""
     found = entry.decode(bytes.fromhex((GOLDEN / "entry-1.hex").read_text()), "golden")
     assert found.transactions[0].actions == tuple(every_action())
+    assert tuple(map(bytes, found.payloads)) == PAYLOADS
     assert (found.lake, found.attempt, found.time, found.writer) == (LAKE, ATTEMPT, 1_700_000_000_000_000, "ann@host:1")
 
 
@@ -75,8 +105,8 @@ def test_what_is_written_is_read_back() -> None:
     found = entry.decode(data, "sample")
     assert found.transactions == tuple(one.transaction for one in sealed)
     assert found.transactions[1].extra == {"future": [1, "x"]}
-    assert [bytes(payload) for payload in found.payloads] == list(sealed[1].payloads)
-    table = pa.ipc.open_stream(pa.py_buffer(found.payloads[0])).read_all()
+    assert [bytes(payload) for payload in found.payloads] == [*PAYLOADS, *sealed[1].payloads]
+    table = pa.ipc.open_stream(pa.py_buffer(found.payloads[len(PAYLOADS)])).read_all()
     assert table.to_pylist() == [{"id": 1, "text": "a"}, {"id": 2, "text": None}]
 
 
@@ -155,12 +185,40 @@ def test_a_payload_that_is_too_large_is_refused_before_anything_is_written() -> 
         do.PutTag("t", -1, False),
         do.SetProperty("k" * 300, "v"),
         do.Progress("s", None, 1 << 63),
+        it.Put("t", it.Inline(0, 1)),
+        it.Put(TABLE, it.Inline(-1, 1)),
+        it.Put(TABLE, it.Inline(0, -1)),
+        it.Put(TABLE, it.Inline(0, 1 << 63)),
+        it.DeleteWhere(TABLE, "x" * (it.MAX_SQL + 1)),
+        it.UpdateWhere(TABLE, (("", "1"),), None),
+        it.Flush(TABLE, 0, -1, 0, 1, 2, 0, 1),
+        it.Rewrite(TABLE, 0, 1, 1 << 64, (0,), 1),
     ],
 )
 def test_an_action_that_could_not_be_read_back_is_never_written(action: do.Action) -> None:
     """The writer checks with the reader's own rules."""
     with pytest.raises((InvalidInputError, OverflowError)):
         seal(Transaction(b"1" * 16, "", (action,)))
+
+
+def test_each_transaction_gets_its_own_payloads() -> None:
+    """In the order of their places, whoever has none in between, and the landing says where it is."""
+    counts = [2, 0, 1, 3, 0]
+    held = [[bytes([place, number]) for number in range(count)] for place, count in enumerate(counts)]
+    sealed = [seal(Transaction(bytes([n]) * 16, "", (), len(one)), one) for n, one in enumerate(held, start=1)]
+    found = entry.decode(entry.encode(LAKE, ATTEMPT, 0, "w", sealed)[0], "several")
+    landings = [(landing.position, landing.place, list(landing.payloads)) for landing, _ in found.landings(7)]
+    assert landings == [(7, place, one) for place, one in enumerate(held)]
+    assert [transaction for _, transaction in found.landings(7)] == [one.transaction for one in sealed]
+
+
+@pytest.mark.parametrize("said", [0, 1, 3])
+def test_payloads_that_do_not_add_up_are_refused(said: int) -> None:
+    """The number that transactions name is the number that the frame holds."""
+    body = (0, "w", [(b"1" * 16, "", [], said)])
+    data, _ = frame.encode(entry.MAGIC, LAKE, ATTEMPT, msgspec.msgpack.encode(body), [b"one", b"two"])
+    with pytest.raises(CorruptionError, match="payloads do not add up"):
+        entry.decode(data, "odd")
 
 
 def test_the_cap_on_transactions_holds_when_decoding() -> None:
