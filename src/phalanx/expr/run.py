@@ -19,7 +19,7 @@ _COALESCE, _IF_ELSE = pc.get_function("coalesce"), pc.get_function("if_else")
 _FALSE = pa.scalar(False)  # noqa: FBT003 — pyarrow's own signature.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
     """One expression, ready to run; its values are of one type."""
 
@@ -40,7 +40,7 @@ class Program:
         return _as_array(kernel({name: _column(rows, name, kind) for name, kind in self.columns}), rows.num_rows)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Predicate:
     """A condition on rows; null counts as false."""
 
@@ -65,7 +65,7 @@ class Predicate:
         return whole
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Assignments:
     """New values of columns; all right-hand sides see the old row."""
 

@@ -17,33 +17,40 @@ MOST_CHARACTERS = 1 << 20
 MOST_WORDS = 1000
 """Names, keywords and operators: each level of nesting needs at least one."""
 
-# What a list of values is made of comes first and is not counted; a double quote is told apart from one in a string.
+# What a list of values is made of comes first and is not counted. Whatever ends a string or hides a text in another way
+# than two single quotes do is refused, so that nobody hides operators from being counted.
 _TOKENS = re.compile(
-    r"""(?:'[^']*'|[,(]\s*[-+]?\d[\w.]*|\d[\w.]*|--[^\n]*|/\*.*?\*/|[(),\s])+"""
-    r"""|(?P<word>`[^`]*`|\w+|[^\w\s'`"(),])|(?P<quote>")""",
+    r"""(?:'[^']*'|[xX]'[0-9a-fA-F]*'|(?:[,(]\s*[-+])?\d[\d.]*(?:[eE][-+]?\d+)?|[(),\s])+"""
+    r"""|(?P<quote>")|(?P<comment>--|/\*)|(?P<dollar>\$)|(?P<prefix>\w+(?='))"""
+    r"""|(?P<word>`[^`]*`|\w+|[^\w\s'`"(),])""",
     re.DOTALL,
 )
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+_REFUSED = {
+    "quote": "double quotes: write `name` for a column and 'text' for a string",
+    "comment": "a comment: write the expression alone",
+    "dollar": "a dollar: parameters and strings in dollars cannot be used here",
+    "prefix": "a string of another kind than 'text' or X'00': write it so, with a blank before it",
+}
 
 
 def check(text: object) -> None:
-    """Refuse what is no text, what is too long, and double quotes, which Lance reads as a string."""
+    """Refuse what is no text, what is too long, and what Lance or a careless eye would read in another way."""
     if not isinstance(text, str):
         raise InvalidInputError(f"{text!r} is not an SQL expression: write it as a string")
     if len(text) > MOST_CHARACTERS:
         raise InvalidInputError(f"an expression of {len(text):,} characters is too long: at most {MOST_CHARACTERS:,}")
     words = 0
     for token in _TOKENS.finditer(text):
-        if token.lastgroup == "quote":
+        group = token.lastgroup
+        if group in _REFUSED:
+            raise InvalidInputError(f"{shown(text)} has {_REFUSED[group]}")
+        words += group == "word"
+        if words > MOST_WORDS:
             raise InvalidInputError(
-                f"{shown(text)} has double quotes: write `name` for a column and 'text' for a string"
+                f"{shown(text)} is too long: an expression has at most {MOST_WORDS:,} names and operators; "
+                "a list of values is written as: column in (1, 2, 3)"
             )
-        words += token.lastgroup == "word"
-    if words > MOST_WORDS:
-        raise InvalidInputError(
-            f"an expression of {words:,} names and operators is too long: at most {MOST_WORDS:,}; "
-            "a list of values is written as: column in (1, 2, 3)"
-        )
 
 
 def shown(text: str) -> str:
