@@ -90,16 +90,20 @@ class Place:
             return
         for uri in self._made:
             store = self.store(uri)
-            for folder in (layout.LOG, layout.FLOOR, layout.CHECKPOINT, layout.KEPT, TEMPORARY):
+            for folder in (layout.LOG, layout.FLOOR, layout.CHECKPOINT, layout.KEPT, layout.TABLES, TEMPORARY):
                 store.delete([found.name for found in store.list(folder)])
 
 
 class Bench:
     """What a suite is given."""
 
-    def __init__(self, place: Place, report: Report, console: Console, *, quick: bool) -> None:
+    def __init__(
+        self, place: Place, report: Report, console: Console, *, quick: bool, numbers: Mapping[str, int] | None = None
+    ) -> None:
         self.place = place
         self.quick = quick
+        self._numbers = numbers or {}
+        self.unused = set(self._numbers)
         self.console = console
         self._report = report
         self._kept: dict[object, object] = {}
@@ -109,9 +113,10 @@ class Bench:
         self._task = self._progress.add_task("", total=None)
         self._title = ""
 
-    def pick(self, full: int, quick: int) -> int:
-        """A count for a full run, or for a quick one."""
-        return quick if self.quick else full
+    def pick(self, full: int, quick: int, name: str = "") -> int:
+        """A count for a full run, or for a quick one; or what was asked for by `--set name=number`."""
+        self.unused.discard(name)
+        return self._numbers.get(name, quick if self.quick else full)
 
     def seconds(self, full: float, quick: float) -> float:
         """A time to measure, for a full run or for a quick one."""
@@ -177,7 +182,9 @@ def timed(series: list[float], work: Callable[[], object]) -> Callable[[], None]
     return run_once
 
 
-def run(name: str, suite: Suite, place: Place, out: Path, *, quick: bool) -> bool:
+def run(
+    name: str, suite: Suite, place: Place, out: Path, *, quick: bool, numbers: Mapping[str, int] | None = None
+) -> bool:
     """Run a suite, print it and write it down; False if it was interrupted."""
     console = Console()
     if not console.is_terminal:
@@ -195,9 +202,11 @@ def run(name: str, suite: Suite, place: Place, out: Path, *, quick: bool) -> boo
         + ("; quick: times are not to be relied on" if quick else "")
     )
     try:
-        with Bench(place, report, console, quick=quick) as bench:
+        with Bench(place, report, console, quick=quick, numbers=numbers) as bench:
             for section in suite(bench):
                 show(console, section)
+            for number in sorted(bench.unused):
+                console.print(f"[red]this suite has no number {escape(repr(number))} to set[/red]")
         finished = True
     except KeyboardInterrupt:
         console.print("\n[red]interrupted: what was measured so far is kept[/red]")

@@ -11,7 +11,18 @@ from phalanx.objects.filesystem import file_system_of
 
 Facts = dict[str, str | int | float | list[float] | dict[str, str]]
 
-_PACKAGES = ("phalanx-lake", "msgspec", "obstore", "pyarrow", "rpds-py", "pylance", "datafusion", "pyspark")
+_PACKAGES = (
+    "phalanx-lake",
+    "msgspec",
+    "obstore",
+    "pyarrow",
+    "rpds-py",
+    "pylance",
+    "datafusion",
+    "pyspark",
+    "deltalake",
+    "lancedb",
+)
 _MOUNTS = Path("/proc/self/mountinfo")
 _GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602
 _TOP_OF_HIERARCHY = 0x00020000

@@ -1,6 +1,7 @@
 """What was measured: sections with figures and comparisons, as tables for people and as JSON for programs.
 
-A comparison is a ratio of two figures of the same run, or a count; it may have a target, and is then `met` or `MISSED`.
+A comparison is a ratio of two figures of the same run, a count, or a time that people wait for; it may have a target, and
+is then `met` or `MISSED`.
 A section that was interrupted is kept with what was measured until then (`complete` is false).
 """
 
@@ -17,8 +18,9 @@ from rich.table import Table
 from bench.machine import Facts
 
 Value = float | int | str | None
-Kind = Literal["ratio", "count"]
+Kind = Literal["ratio", "count", "seconds"]
 
+_UNITS: Mapping[Kind, str] = {"ratio": " x", "count": "", "seconds": " s"}
 _ALL_VALUES = 64
 """Up to so many samples are kept one by one; of more, only their summary."""
 
@@ -95,6 +97,10 @@ class Section:
     def count(self, name: str, value: float, target: Target | None = None) -> None:
         """Add a count, which does not depend on the machine."""
         self._compare(name, "count", value, target)
+
+    def time(self, name: str, value: float, target: Target | None = None) -> None:
+        """Add a time in seconds: a promise to people, which a slow machine may break."""
+        self._compare(name, "seconds", value, target)
 
     def as_json(self) -> dict[str, object]:
         """All of it, for the file."""
@@ -187,7 +193,7 @@ def _comparisons(comparisons: Sequence[Comparison]) -> Table:
         table.add_column(column, justify="right" if column == "value" else "left")
     words = {True: "[green]met[/green]", False: "[bold red]MISSED[/bold red]", None: ""}
     for one in comparisons:
-        value = _text(one.value) + (" x" if one.kind == "ratio" else "")
+        value = _text(one.value) + _UNITS[one.kind]
         table.add_row(escape(one.name), value, escape(one.target or ""), words[one.met])
     return table
 

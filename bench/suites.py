@@ -4,5 +4,7 @@ from collections.abc import Mapping
 
 from bench.frame import Suite
 from bench.log.suite import suite as log_suite
+from bench.mixed.suite import suite as mixed_suite
+from bench.tables.suite import suite as tables_suite
 
-SUITES: Mapping[str, Suite] = {"log": log_suite}
+SUITES: Mapping[str, Suite] = {"log": log_suite, "mixed": mixed_suite, "tables": tables_suite}

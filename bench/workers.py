@@ -1,7 +1,8 @@
 """Processes that measure together: started once, told what to do, begun at the same moment.
 
 An order is a module's function, called in each process as a context manager: entering it prepares (opens a lake, say)
-and gives the step that is then repeated, and timed, until the time is over.
+and gives what is to be done. Either that is a step, repeated and timed until the time is over (`run`), or it is work that
+is done once and answers what it likes (`together`).
 """
 
 import contextlib
@@ -11,12 +12,17 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar, cast
+
+A = TypeVar("A")
 
 Step = Callable[[], object]
+Work = Callable[[float], A]
+"""Is given the moment at which all began, by `time.monotonic`."""
 Order = Callable[..., AbstractContextManager[Step]]
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -46,22 +52,35 @@ class Crew:
 
     def run(self, order: Order, arguments: Sequence[object], count: int, seconds: float) -> list[list[float]]:
         """The seconds that each step took, for each of `count` processes; a step under way at the end is not counted."""
-        pipes = self._pipes[:count]
-        for number, pipe in enumerate(pipes):
-            pipe.send((order, (*arguments, number), seconds))
-        for pipe in pipes:
-            _answer(pipe)
-        begin = time.monotonic() + _TOGETHER  # one clock for all processes of a machine
-        for pipe in pipes:
-            pipe.send(begin)
-        answers = [_answer(pipe) for pipe in pipes]
+        given = [(*arguments, number) for number in range(count)]
+        _, answers = self._begin(order, given, partial(_repeated, seconds))
         return [answer for answer in answers if isinstance(answer, list)]
+
+    def together(
+        self, order: Callable[..., AbstractContextManager[Work[A]]], arguments: Sequence[Sequence[object]]
+    ) -> tuple[float, list[A]]:
+        """When all began, and what the work of each process answers; one process for each tuple of arguments."""
+        began, answers = self._begin(order, arguments, _once)
+        return began, cast("list[A]", answers)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._end(at_once=kind is not None)
+
+    def _begin(
+        self, order: Callable[..., object], arguments: Sequence[Sequence[object]], way: Callable[..., object]
+    ) -> tuple[float, list[object]]:
+        pipes = self._pipes[: len(arguments)]
+        for pipe, given in zip(pipes, arguments, strict=True):
+            pipe.send((order, given, way))
+        for pipe in pipes:
+            _answer(pipe)
+        begin = time.monotonic() + _TOGETHER  # one clock for all processes of a machine
+        for pipe in pipes:
+            pipe.send(begin)
+        return begin, [_answer(pipe) for pipe in pipes]
 
     def _start(self) -> None:
         ours, theirs = _SPAWN.Pipe()
@@ -100,21 +119,31 @@ def _serve(pipe: Connection) -> None:
             pipe.send(_obey(pipe, *pipe.recv()))
 
 
-def _obey(pipe: Connection, order: Order, arguments: Sequence[object], seconds: float) -> list[float] | RuntimeError:
+def _obey(
+    pipe: Connection,
+    order: Callable[..., AbstractContextManager[Any]],
+    arguments: Sequence[object],
+    way: Callable[[Any, float], object],
+) -> object:
     try:
-        with order(*arguments) as step:
+        with order(*arguments) as what:
             pipe.send(None)
-            return _measure(step, pipe.recv(), seconds)
+            begin = pipe.recv()
+            time.sleep(max(0.0, begin - time.monotonic()))
+            return way(what, begin)
     except (EOFError, ConnectionError):
         raise
     except Exception:  # noqa: BLE001 - told to the process that gave the order
         return RuntimeError(f"a measuring process failed:\n{traceback.format_exc()}")
 
 
-def _measure(step: Step, begin: float, seconds: float) -> list[float]:
+def _once(work: Work[A], begin: float) -> A:
+    return work(begin)
+
+
+def _repeated(seconds: float, step: Step, begin: float) -> list[float]:
     end = begin + seconds
     taken = []
-    time.sleep(max(0.0, begin - time.monotonic()))
     before = time.monotonic()
     while before < end:
         step()
