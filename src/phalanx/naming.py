@@ -1,5 +1,6 @@
 """The part of a lake that is only names: namespaces, tags, properties and the progress of sources."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from phalanx.log import action as do
@@ -8,16 +9,16 @@ from phalanx.snapshot import Snapshot
 from phalanx.upkeep.limits import check_property
 
 
-class Naming:
+class Naming(ABC):
     """What a lake knows by name, besides its tables."""
 
+    @abstractmethod
     def refresh(self) -> Snapshot:
         """The newest snapshot."""
-        raise NotImplementedError
 
+    @abstractmethod
     def commit(self, actions: Sequence[do.Action], *, note: str = "", timeout: float | None = None) -> int:
         """Bring these actions into the log as one transaction; the position they landed on."""
-        raise NotImplementedError
 
     def namespaces(self, inside: str | None = None) -> list[str]:
         """The names of all namespaces, or of those directly inside one."""

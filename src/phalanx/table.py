@@ -6,6 +6,7 @@ was created under its name. Every change is one statement, committed when the ca
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,16 +28,16 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 
 
-class Readable:
+class Readable(ABC):
     """What every table can be asked."""
 
     _shape: Shape
 
-    def _found(self) -> Found:
-        raise NotImplementedError
+    @abstractmethod
+    def _found(self) -> Found: ...
 
-    def _reading(self) -> Reading:
-        raise NotImplementedError
+    @abstractmethod
+    def _reading(self) -> Reading: ...
 
     @property
     def name(self) -> str:

@@ -52,7 +52,7 @@ class Files(msgspec.Struct, frozen=True):
     """The same place, through this port."""
 
     def __repr__(self) -> str:
-        """Without the options, which may be secrets."""
+        """Without the options: they may hold keys."""
         return f"Files({self.uri!r})"
 
 
