@@ -37,18 +37,24 @@ class Crew:
         self._workers: list[multiprocessing.process.BaseProcess] = []
         self._pipes: list[Connection] = []
         # Ctrl-C goes to the whole group of processes, and the first one decides what it means: what is started while
-        # the signal is blocked never gets it, and the first one gets it afterwards.
+        # the signal is blocked never gets it, and the first one acts on it afterwards. Its native libraries have threads
+        # in which nothing is blocked, so it has to be told as well.
         resource_tracker.ensure_running()  # started later, it would unblock the signal
+        interrupted: list[int] = []
+        before = signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             for _ in range(size):
                 self._start()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         except BaseException:
             self._end(at_once=True)
             raise
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+            signal.signal(signal.SIGINT, before)
+        if interrupted:
+            self._end(at_once=True)
+            raise KeyboardInterrupt
 
     def run(self, order: Order, arguments: Sequence[object], count: int, seconds: float) -> list[list[float]]:
         """The seconds that each step took, for each of `count` processes; a step under way at the end is not counted."""
