@@ -9,9 +9,20 @@ from typer.core import TyperArgument, TyperGroup, TyperOption
 import phalanx
 from phalanx.cli.app import app
 from phalanx.cli.output import EXIT_CODES
+from phalanx.describe import ColumnInfo, HeadInfo, TableSummary, TailInfo
+from phalanx.table import Readable, SnapshotTable, TransactionTable
+from phalanx.writer import Writer
 
 DOCS = Path(__file__).parent.parent / "docs"
 _OTHER_CODES = ["| 74 | | the answer cannot be printed |", "| 130 | | Ctrl-C |"]
+_CLASSES: tuple[type, ...] = (
+    *(phalanx.Lake, phalanx.Table, Writer, phalanx.Transaction, TransactionTable),
+    *(phalanx.Snapshot, SnapshotTable, Readable),
+)
+_ANSWERS = (
+    *(phalanx.Commit, phalanx.Change, phalanx.Flushed, phalanx.Optimized),
+    *(phalanx.TableInfo, ColumnInfo, HeadInfo, TailInfo, TableSummary),
+)
 _MADE = "<!-- Made by `make docs`; do not edit. -->\n"
 
 
@@ -21,7 +32,7 @@ def cli_page() -> str:
     assert isinstance(group, TyperGroup)
     parts = ["# Command line\n", _MADE, "`phalanx VERB LAKE …`; `phalanx --version` says which.\n"]
     for name, command in group.commands.items():
-        usage = " ".join((p.name or "").upper() for p in command.params if isinstance(p, TyperArgument))
+        usage = " ".join(_argument(p) for p in command.params if isinstance(p, TyperArgument))
         parts.append(f"## phalanx {name}\n\n{command.help}\n\n`phalanx {name} {usage} [options]`\n")
         rows = [_option(parameter) for parameter in command.params if isinstance(parameter, TyperOption)]
         parts.append("\n".join(["| option | meaning | default |", "|---|---|---|", *rows]) + "\n")
@@ -37,17 +48,19 @@ def api_page() -> str:
     """The Python interface: what `import phalanx` gives, with signatures and first sentences."""
     parts = ["# Python interface\n", _MADE]
     parts.append(f"## phalanx.open\n\n```python\nphalanx.open{_signature(phalanx.open)}\n```\n\n{_doc(phalanx.open)}\n")
-    for kind in (phalanx.Lake, phalanx.Snapshot):
+    for kind in _CLASSES:
         parts.append(f"## {kind.__name__}\n\n{_doc(kind)}\n")
-        rows = []
-        for name, member in vars(kind).items():
-            if name.startswith("_"):
-                continue
-            if isinstance(member, property):
-                rows.append(f"| `{name}` | {_first_line(member)} |")
-            else:
-                rows.append(f"| `{name}{_signature(member, skip_self=True)}` | {_first_line(member)} |")
-        parts.append("\n".join(["| member | what it does |", "|---|---|", *rows]) + "\n")
+        if issubclass(kind, Readable) and kind is not Readable:
+            parts.append("It is read like every table: see [Readable](#readable).\n")
+        if rows := _members(kind):
+            parts.append("\n".join(["| member | what it does |", "|---|---|", *rows]) + "\n")
+    parts.append(
+        "## Answers\n\nWhat calls give back: immutable, and `msgspec.to_builtins` makes plain dicts of them.\n"
+    )
+    rows = [
+        f"| `{kind.__name__}` | {', '.join(map(_code, kind.__struct_fields__))} | {_prose(kind)} |" for kind in _ANSWERS
+    ]
+    parts.append("\n".join(["| answer | fields | what it is |", "|---|---|---|", *rows]) + "\n")
     errors = [name for name in phalanx.__all__ if name.endswith("Error")]
     rows = [f"| `{name}` | {_first_line(getattr(phalanx, name))} |" for name in errors]
     parts.append("## Errors\n")
@@ -55,9 +68,45 @@ def api_page() -> str:
     return "\n".join(parts)
 
 
+def _members(kind: type) -> list[str]:
+    """The public members, inherited ones last; what all tables share is said once."""
+    found: dict[str, object] = {}
+    for base in [base for base in kind.__mro__[:-1] if base is kind or base is not Readable]:
+        for name, member in vars(base).items():
+            if not name.startswith("_") or name == "__getitem__":
+                found.setdefault(name, member)
+    rows = []
+    for name, member in found.items():
+        if isinstance(member, property):
+            said = name
+        elif name == "__getitem__":
+            said = "[name]"
+        elif inspect.isfunction(member):
+            said = f"{name}{_signature(member, skip_self=True)}"
+        else:
+            continue
+        rows.append(f"| `{said}` | {_first_line(member)} |")
+    return rows
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+def _prose(thing: object) -> str:
+    return " ".join(_doc(thing).split()).replace("|", "\\|")
+
+
+def _argument(parameter: TyperArgument) -> str:
+    """As it stands in the usage: in brackets if it may be left out."""
+    name = str(parameter.metavar or (parameter.name or "").upper()).strip("[]")
+    name += "…" if parameter.nargs == -1 else ""
+    return name if parameter.required else f"[{name}]"
+
+
 def _option(parameter: TyperOption) -> str:
     names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
-    default = "" if parameter.is_flag or parameter.default in (None, False) else f"`{parameter.default}`"
+    default = "" if parameter.is_flag or parameter.default in (None, False, "") else f"`{parameter.default}`"
     return f"| {names} | {parameter.help} | {default} |"
 
 

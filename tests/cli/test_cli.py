@@ -6,11 +6,9 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-import pyarrow as pa
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -18,63 +16,12 @@ from typer.testing import CliRunner
 import phalanx
 from phalanx import errors
 from phalanx.cli import output
-from phalanx.cli.app import app, main
-from phalanx.clock import environment
+from phalanx.cli.app import app
 from phalanx.errors import PhalanxError
 from phalanx.log import action as do
+from tests.cli.running import Run, real, start
 
-Run = Callable[..., "Result"]
-COLUMNS = pa.schema([("id", pa.int64())])
 VERBS = get_command(app).commands  # type: ignore[attr-defined]
-
-
-class Result(msgspec.Struct):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the command in this process, as its script does."""
-
-    def call(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["phalanx", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        found = capsys.readouterr()
-        assert "Traceback" not in found.err
-        return Result(int(ended.value.code or 0), found.out, found.err)
-
-    return call
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Path:
-    """A lake with two tables, a namespace, a tag and a property; at version 5."""
-    place = tmp_path / "lake"
-    with phalanx.open(place, create=True, durability="os") as made:
-        made.create_namespace("crm")
-        with made.transaction("two") as both:
-            both.create_table("crm.turns", COLUMNS)
-            both.create_table("t", COLUMNS)
-        made.tag("release", version=2)
-        made.set_property("owner", "ann")
-    return place
-
-
-def real(*arguments: object, **options: object) -> "subprocess.CompletedProcess[str]":
-    """Run the command in a process of its own."""
-    command = [sys.executable, "-m", "phalanx", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)  # type: ignore[call-overload, no-any-return]
-
-
-def start(*arguments: object) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "phalanx", *map(str, arguments)]
-    buffered = {key: value for key, value in environment().items() if key != "PYTHONUNBUFFERED"}
-    return subprocess.Popen(command, env=buffered, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_init_creates_a_lake_once(run: Run, tmp_path: Path) -> None:
@@ -92,10 +39,14 @@ def test_init_creates_a_lake_once(run: Run, tmp_path: Path) -> None:
 def test_show_tells_what_is_in_a_lake(run: Run, lake: Path) -> None:
     """Everything that is there as JSON is there for people."""
     text = run("show", lake).out
-    for word in ("crm.turns, t", "release = 2", "property owner", "ann", "durability", "os"):
+    for word in ("crm.turns", "release = 2", "property owner", "ann", "durability", "os"):
         assert word in text
     value = json.loads(run("show", lake, "--json").out)
-    assert (value["version"], value["tables"], value["namespaces"]) == (5, ["crm.turns", "t"], ["crm"])
+    assert (value["version"], value["namespaces"]) == (5, ["crm"])
+    assert [(table["name"], table["version"], table["pending"]) for table in value["tables"]] == [
+        ("crm.turns", 1, 0),
+        ("t", 1, 0),
+    ]
     assert (value["tags"], value["properties"]) == ({"release": 2}, {"owner": "ann"})
     assert value["settings"]["durability"] == "os"
 
@@ -193,6 +144,15 @@ JSON = {
     "init": ["new", "--json"],
     "show": ["lake", "--json"],
     "tables": ["lake", "--json"],
+    "namespace": ["lake", "--json"],
+    "create": ["lake", "new", "--schema", "id: int64", "--json"],
+    "load": ["lake", "t", "rows.csv", "--json"],
+    "query": ["lake", "t", "--count", "--json"],
+    "history": ["lake", "t", "--json"],
+    "rename": ["lake", "t", "u", "--json"],
+    "drop": ["lake", "t", "--json"],
+    "flush": ["lake", "--json"],
+    "optimize": ["lake", "t", "--json"],
     "tag": ["lake", "v", "--json"],
     "log": ["lake", "--json"],
     "check": ["lake", "--json"],
@@ -203,6 +163,7 @@ JSON = {
 def test_every_verb_speaks_json(verb: str, run: Run, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line, one value, and nothing else on stdout."""
     monkeypatch.chdir(lake.parent)
+    Path("rows.csv").write_text("id\n1\n")
     found = run(verb, *JSON[verb])
     assert (found.code, found.err, found.out.count("\n")) == (0, "", 1)
     assert json.loads(found.out)

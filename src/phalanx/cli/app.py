@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import phalanx
-from phalanx.cli import catalog, check, log
+from phalanx.cli import catalog, check, load, log, overview, query, table, upkeep
 from phalanx.cli.output import exit_code
 from phalanx.errors import PhalanxError
 
@@ -36,8 +36,17 @@ def root(
 
 
 app.command("init")(catalog.init)
-app.command("show")(catalog.overview)
+app.command("show")(overview.overview)
 app.command("tables")(catalog.tables)
+app.command("namespace")(catalog.namespace)
+app.command("create")(table.create)
+app.command("load")(load.load)
+app.command("query")(query.query)
+app.command("history")(log.history)
+app.command("rename")(table.rename)
+app.command("drop")(table.drop)
+app.command("flush")(upkeep.flush)
+app.command("optimize")(upkeep.optimize)
 app.command("tag")(catalog.tag)
 app.command("log")(log.log)
 app.command("check")(check.check)

@@ -1,10 +1,23 @@
-"""Verbs on the lake as a whole: init, show, tables, tag."""
+"""Verbs on the lake as a whole: init, tables, namespace, tag."""
 
 from typing import Annotated
 
 import typer
 
-from phalanx.cli.output import JsonOption, LakeArgument, StorageOption, console, grid, opened, print_json, show
+from phalanx.cli.output import (
+    JsonOption,
+    LakeArgument,
+    PropertyOption,
+    StorageOption,
+    TagOption,
+    VersionOption,
+    grid,
+    opened,
+    pairs,
+    plain,
+    show,
+)
+from phalanx.cli.overview import summary_grid
 from phalanx.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 
 
@@ -29,52 +42,45 @@ def init(
         show(value, as_json, lambda: f"created lake {made.uri} (durability {made.settings.durability})")
 
 
-def overview(lake: LakeArgument, option: StorageOption = None, as_json: JsonOption = False) -> None:
-    """Show what is in a lake."""
-    with opened(lake, option) as found:
-        now = found.refresh()
-        value = {
-            "uri": found.uri,
-            "id": found.id,
-            "version": now.version,
-            "time": now.time,
-            "tables": now.tables(),
-            "namespaces": now.namespaces(),
-            "tags": now.tags(),
-            "properties": now.properties(),
-            "settings": found.settings,
-        }
-        if as_json:
-            print_json(value)
-            return
-        rows = [
-            ("lake", found.uri),
-            ("id", found.id),
-            ("version", f"{now.version} ({now.time:%Y-%m-%d %H:%M:%S} UTC)"),
-            ("durability", found.settings.durability),
-            ("tables", ", ".join(now.tables()) or "none"),
-            ("namespaces", ", ".join(now.namespaces()) or "none"),
-            ("tags", ", ".join(f"{name} = {at}" for name, at in now.tags().items()) or "none"),
-            *((f"property {key}", text) for key, text in now.properties().items()),
-        ]
-        console.print(grid(["", ""], rows, ""))
-
-
 def tables(
     lake: LakeArgument,
     namespace: Annotated[str | None, typer.Option(help="Only those directly inside this namespace.")] = None,
-    version: Annotated[int | None, typer.Option(help="As of this version.")] = None,
-    tag: Annotated[str | None, typer.Option(help="As of this tag.")] = None,
+    version: VersionOption = None,
+    tag: TagOption = None,
     option: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the tables."""
     with opened(lake, option) as found:
-        snapshot = found.snapshot(version=version, tag=tag)
-        held = [(name, snapshot.table(name)[1]) for name in snapshot.tables(namespace)]
-        value = [{"name": name, "id": table.id, "created": table.created} for name, table in held]
-        rows = [(name, table.created, table.id) for name, table in held]
-        show(value, as_json, lambda: grid(["table", "created at", "id"], rows, "no tables"))
+        value = found.snapshot(version=version, tag=tag).summaries(namespace)
+        show(value, as_json, lambda: summary_grid(value))
+
+
+def namespace(
+    lake: LakeArgument,
+    name: Annotated[str | None, typer.Argument(help="The namespace; without one, all are listed.")] = None,
+    *,
+    prop: PropertyOption = None,
+    drop: Annotated[bool, typer.Option("--drop", help="Remove it; it must be empty.")] = False,
+    option: StorageOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List namespaces, or create one."""
+    if (name is None and (drop or prop)) or (drop and prop):
+        raise InvalidInputError("--drop or --property needs a namespace: phalanx namespace LAKE NAME ...")
+    with opened(lake, option) as found:
+        if name is None:
+            now = found.refresh()
+            listed = {one: now.namespace(one).properties for one in now.namespaces()}
+            rows = [(one, ", ".join(f"{key}={text}" for key, text in held.items())) for one, held in listed.items()]
+            empty = "no namespaces: phalanx namespace LAKE NAME makes one"
+            show(listed, as_json, lambda: grid(["namespace", "properties"], rows, empty))
+        elif drop:
+            at = found.drop_namespace(name)
+            show({"dropped": name, "committed": at}, as_json, lambda: plain(f"dropped namespace {name} (version {at})"))
+        else:
+            at = found.create_namespace(name, pairs(prop, "--property"))
+            show({"created": name, "committed": at}, as_json, lambda: plain(f"created namespace {name} (version {at})"))
 
 
 def tag(

@@ -1,11 +1,22 @@
-"""The verb `log`: what happened, newest first, or as it happens."""
+"""Verbs on what happened, newest first: `log` for the lake, also as it happens; `history` for a table."""
 
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from phalanx.cli.output import JsonOption, LakeArgument, StorageOption, console, grid, opened, plain, print_json, show
+from phalanx.cli.output import (
+    JsonOption,
+    LakeArgument,
+    StorageOption,
+    TableArgument,
+    console,
+    grid,
+    opened,
+    plain,
+    print_json,
+    show,
+)
 from phalanx.history import Commit
 
 
@@ -30,6 +41,25 @@ def log(
         commits = found.log(limit, before=before)
         rows = [(c.version, f"{c.time:%Y-%m-%d %H:%M:%S}", c.writer, _what(c)) for c in commits]
         show(commits, as_json, lambda: grid(["version", "time (UTC)", "writer", "what"], rows, "no commits"))
+
+
+def history(
+    lake: LakeArgument,
+    table: TableArgument,
+    *,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="How many versions.")] = 20,
+    option: StorageOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the versions of a table: what made each, and at which version of the lake."""
+    with opened(lake, option) as found:
+        changes = found.history(table, limit)
+        rows = [
+            (one.version, one.lake_version, f"{one.time:%Y-%m-%d %H:%M:%S}", one.writer, one.operation, one.note)
+            for one in changes
+        ]
+        heads = ["version", "lake version", "time (UTC)", "writer", "operation", "note"]
+        show(changes, as_json, lambda: grid(heads, rows, "no versions"))
 
 
 def _line(commit: Commit, as_json: bool) -> None:

@@ -45,6 +45,16 @@ EXIT_CODES: Mapping[type[PhalanxError], int] = {
 """By the error's kind; a subclass has the code of the class it is listed under."""
 
 LakeArgument = Annotated[str, typer.Argument(help="Path or URI of the lake.", metavar="LAKE")]
+TableArgument = Annotated[str, typer.Argument(help="Name of the table.", metavar="TABLE")]
+VersionOption = Annotated[int | None, typer.Option("--version", help="As of this version of the lake.")]
+TagOption = Annotated[str | None, typer.Option("--tag", help="As of this tag.")]
+PropertyOption = Annotated[
+    list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="A property; may be repeated.")
+]
+KeyOption = Annotated[
+    list[str] | None,
+    typer.Option("--key", "-k", metavar="COLUMN", help="Column of the new table's key; may be repeated."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 StorageOption = Annotated[
     list[str] | None,
@@ -74,13 +84,18 @@ def opened(uri: str, options: Sequence[str] | None, *, create: bool = False, **s
 
 def storage_options(options: Sequence[str] | None) -> dict[str, str] | None:
     """`--option key=value` as a dictionary."""
+    return pairs(options, "--option", "region=eu-central-1") or None
+
+
+def pairs(given: Sequence[str] | None, what: str, example: str = "owner=ann") -> dict[str, str]:
+    """Options like `--property key=value` as a dictionary."""
     found: dict[str, str] = {}
-    for option in options or ():
-        key, equals, value = option.partition("=")
+    for one in given or ():
+        key, equals, value = one.partition("=")
         if not key or not equals:
-            raise InvalidInputError("--option takes KEY=VALUE, for example --option region=eu-central-1")
+            raise InvalidInputError(f"{what} takes KEY=VALUE, for example {what} {example}")
         found[key] = value
-    return found or None
+    return found
 
 
 def show(value: object, as_json: bool, text: Callable[[], object]) -> None:
@@ -102,13 +117,29 @@ def plain(text: object) -> str:
     return _CONTROL.sub(" ", str(text))
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def grid(columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str) -> Table | str:
-    """A table for people; `empty` says what to do when there is nothing."""
+    """A table for people, numbers to the right; `empty` says what to do when there is nothing."""
     if not rows:
         return empty
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for at, column in enumerate(columns):
+        number = all(isinstance(row[at], int) or row[at] == "" for row in rows)
+        table.add_column(column, overflow="fold", justify="right" if number else "left")
     for row in rows:
         table.add_row(*(plain(cell) for cell in row))
+    return table
+
+
+def facts(rows: Sequence[tuple[str, object]]) -> Table:
+    """What is known of one thing, a line for each."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, said in rows:
+        table.add_row(plain(name), plain(said))
     return table

@@ -1,0 +1,112 @@
+"""The verb `load`: rows of files into a table, all in one commit."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from phalanx.cli.files import Format, find_files
+from phalanx.cli.output import (
+    JsonOption,
+    KeyOption,
+    LakeArgument,
+    StorageOption,
+    TableArgument,
+    counted,
+    opened,
+    plain,
+    show,
+)
+from phalanx.cli.progress import progress
+from phalanx.cli.reading import Ask
+from phalanx.cli.stopping import Stopping
+from phalanx.cli.stream import Stream, blame
+from phalanx.errors import InvalidInputError, NotFoundError
+from phalanx.lake import Lake
+
+_PATIENCE = 7 * 86_400.0
+"""Seconds: the deadline counts from the first row, and files may be large."""
+
+
+class Mode(StrEnum):
+    """What becomes of the rows that are there."""
+
+    APPEND = "append"
+    UPSERT = "upsert"
+    INSERT = "insert"
+    OVERWRITE = "overwrite"
+
+
+def load(
+    lake: LakeArgument,
+    table: TableArgument,
+    files: Annotated[list[str], typer.Argument(help="Files, folders or globs; - is standard input.", metavar="FILES")],
+    *,
+    mode: Annotated[
+        Mode, typer.Option(help="append; upsert: replace by key; insert: keys must be new; overwrite: replace all.")
+    ] = Mode.APPEND,
+    create: Annotated[
+        bool, typer.Option("--create", help="Make the table, with the columns of the first file.")
+    ] = False,
+    key: KeyOption = None,
+    file_format: Annotated[
+        Format | None, typer.Option("--format", help="Format of the files; by their names otherwise.")
+    ] = None,
+    null: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Cell of CSV that means null, besides an empty one.")
+    ] = None,
+    note: Annotated[str, typer.Option(help="A word for the history.")] = "",
+    option: StorageOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load files into a table, in one commit: parquet, csv, tsv, json lines, arrow."""
+    if key and not create:
+        raise InvalidInputError("--key belongs to a new table: give --create too, or leave it out")
+    found = find_files(files, file_format)
+    with (
+        Stopping() as stopping,
+        opened(lake, option) as here,
+        Stream(found, Ask(stopping, ("", *(null or ())))) as stream,
+    ):
+        try:
+            with progress(stream, stopping):
+                version = (
+                    _create(here, table, key, stream, mode, note) if create else _add(here, table, stream, mode, note)
+                )
+        except KeyboardInterrupt:
+            typer.echo("phalanx: stopped: nothing was loaded", err=True)
+            raise typer.Exit(130) from None
+    value = {"table": table, "mode": mode, "created": create, "files": len(found), "rows": stream.rows}
+    sources = found[0].name if len(found) == 1 else f"{len(found)} files"
+    show(
+        {**value, "version": version},
+        as_json,
+        lambda: plain(f"loaded {counted(stream.rows, 'row')} from {sources} into {table} (version {version})"),
+    )
+
+
+def _add(lake: Lake, name: str, stream: Stream, mode: Mode, note: str) -> int:
+    try:
+        table = lake[name]
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}; --create makes it with the columns of the file") from error
+    with _blaming(stream):
+        landed: int = getattr(table, mode)(stream.reader(table.schema), note=note, timeout=_PATIENCE)
+        return landed
+
+
+def _create(lake: Lake, name: str, key: list[str] | None, stream: Stream, mode: Mode, note: str) -> int:
+    with _blaming(stream), lake.transaction(note, timeout=_PATIENCE) as work:
+        table = work.create_table(name, stream.schema(), key=key or ())
+        getattr(table, mode)(stream.reader(table.schema))
+        return work.commit()
+
+
+@contextmanager
+def _blaming(stream: Stream) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise blame(error, stream) from error
