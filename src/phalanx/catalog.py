@@ -195,6 +195,18 @@ def _rewrite(state: State, landing: Landing, action: it.Rewrite) -> State:
     return _holding(state, action.table, after)
 
 
+def _cover(state: State, landing: Landing, action: it.Cover) -> State:
+    return _holding(state, action.table, held.cover(state.contents[action.table], landing, action))
+
+
+def _declare_index(state: State, landing: Landing, action: it.DeclareIndex) -> State:
+    return _holding(state, action.table, held.declare(state.contents[action.table], action))
+
+
+def _drop_index(state: State, landing: Landing, action: it.DropIndex) -> State:
+    return _holding(state, action.table, held.forget(state.contents[action.table], action))
+
+
 _STEPS: Mapping[type, Callable[[State, Landing, Any], State]] = {
     do.Found: _found,
     do.CreateNamespace: _create_namespace,
@@ -209,6 +221,9 @@ _STEPS: Mapping[type, Callable[[State, Landing, Any], State]] = {
     do.Progress: _progress,
     it.Flush: _flush,
     it.Rewrite: _rewrite,
+    it.Cover: _cover,
+    it.DeclareIndex: _declare_index,
+    it.DropIndex: _drop_index,
     **dict.fromkeys(get_args(it.Item), _item),
 }
 
@@ -228,6 +243,7 @@ class _Contents(msgspec.Struct, frozen=True, array_like=True):
     moved: int
     flushed: int
     weight: Weight
+    indexes: tuple[held.Index, ...]
 
 
 class _Dump(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

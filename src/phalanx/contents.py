@@ -26,6 +26,15 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     next_row_id: int = 0
 
 
+class Index(msgspec.Struct, frozen=True, gc=False):
+    """An index that a table wants."""
+
+    name: str
+    column: str
+    kind: it.IndexKind
+    options: dict[str, int | float | str | bool]
+
+
 class Pending(msgspec.Struct, frozen=True, gc=False):
     """An item of the tail: where it landed, the serial number of its first row, and the payloads it brought."""
 
@@ -71,6 +80,7 @@ class Contents(msgspec.Struct, frozen=True, gc=False):
     moved: int = 0
     flushed: int = 0
     weight: Weight = Weight()
+    indexes: tuple[Index, ...] = ()
 
     def pending(self, first: int | None = None) -> Iterator[Pending]:
         """The items of the tail in order, from number `first` on."""
@@ -124,6 +134,7 @@ def land(contents: Contents, landing: Landing, item: it.Item) -> Contents:
         position,
         contents.flushed,
         contents.weight.plus(weigh(pending)),
+        contents.indexes,
     )
 
 
@@ -185,6 +196,31 @@ def rewrite(contents: Contents, landing: Landing, action: it.Rewrite) -> Content
 def rewrite_is_void(contents: Contents, action: it.Rewrite) -> bool:
     """Whether what a rewrite was staged on is no longer the head (rule C5)."""
     return contents.generation != action.generation or contents.head.manifest != action.base
+
+
+def cover(contents: Contents, landing: Landing, action: it.Cover) -> Contents:
+    """The contents after indexes were built."""
+    if cover_is_void(contents, action):
+        return contents
+    head = Head(action.head, contents.head.next_row_id)
+    return msgspec.structs.replace(contents, head=head, moved=landing.position)
+
+
+def cover_is_void(contents: Contents, action: it.Cover) -> bool:
+    """Whether the head that indexes were announced on is no longer the table's."""
+    return contents.generation != action.generation or contents.head.manifest != action.base
+
+
+def declare(contents: Contents, action: it.DeclareIndex) -> Contents:
+    """The contents of a table that wants one more index."""
+    wanted = Index(action.name, action.column, action.kind, action.options)
+    return msgspec.structs.replace(contents, indexes=(*contents.indexes, wanted))
+
+
+def forget(contents: Contents, action: it.DropIndex) -> Contents:
+    """The contents of a table that wants one index less."""
+    kept = tuple(index for index in contents.indexes if index.name != action.name)
+    return msgspec.structs.replace(contents, indexes=kept)
 
 
 def taken(item: it.Item, payloads: Sequence[bytes | memoryview]) -> tuple[it.Item, tuple[bytes, ...]]:

@@ -46,7 +46,7 @@ def commits(position: int, entry: Entry, names: Names) -> list[Commit]:
 
 def describe(action: do.Action, names: Names) -> str:
     """An action in a few words."""
-    if isinstance(action, it.Item | it.Upkeep):
+    if isinstance(action, it.Item | it.Upkeep | it.Indexing):
         name = names.get(action.table)
         return f"{_ITEM_WORDS[type(action)](action)} {'a dropped table' if name is None else _dotted(name)}"
     return _WORDS[type(action)](action)
@@ -105,6 +105,9 @@ _ITEM_WORDS: Mapping[type, Callable[[Any], str]] = {
     it.UpdateWhere: lambda a: f"{_set(a)} in",
     it.Flush: lambda a: f"flush {a.until - a.first} items of",
     it.Rewrite: lambda a: f"rewrite {len(a.removed)} fragments as {a.added} of",
+    it.Cover: lambda a: f"build {', '.join(a.names)} for",
+    it.DeclareIndex: lambda a: f"create index {a.name} ({a.kind} of {a.column}) on",
+    it.DropIndex: lambda a: f"drop index {a.name} of",
 }
 
 

@@ -10,7 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from phalanx import indexing
 from phalanx.errors import InvalidInputError, NotFoundError
+from phalanx.indexing import IndexInfo
 from phalanx.txn.core import Core, Found, locate
 from phalanx.txn.statement import Statements
 
@@ -190,6 +192,21 @@ class Table(Readable):
     ) -> int:
         """Set columns, by SQL expressions over the old row, in the rows that match (in all without a condition)."""
         return self._write(timeout, note, lambda statements: statements.update(changes, where))
+
+    def create_index(self, column: str, kind: str = "btree", *, name: str | None = None, **options: Any) -> int:  # noqa: ANN401 - Lance's own
+        """Declare an index (btree, bitmap, inverted, ivf_pq, …) and build it; it is kept covering from now on.
+
+        Options are those of Lance, for example `num_partitions=256, num_sub_vectors=16, metric="cosine"`.
+        """
+        return indexing.create(self._core, self.id, column, kind, name, options)
+
+    def drop_index(self, name: str) -> int:
+        """An index is no longer wanted."""
+        return indexing.drop(self._core, self.id, name)
+
+    def indexes(self) -> list[IndexInfo]:
+        """The indexes of this table, the one that its key keeps included, and how much they cover."""
+        return indexing.listed(self._core, self.id)
 
     def _write(self, timeout: float | None, note: str, run: Callable[[Statements], int]) -> int:
         statements = Statements(self._core, self._shape, timeout, note)

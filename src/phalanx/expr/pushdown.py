@@ -42,6 +42,14 @@ def rendered(node: Node) -> str | None:
         return None
 
 
+def spelled(value: "pa.Scalar[Any]") -> str | None:
+    """One value as Lance's scanner reads it back exactly, or None."""
+    for check, spell in _SPELLINGS:
+        if value.is_valid and check(value.type):
+            return spell(value)
+    return None
+
+
 def _render(node: Node) -> str:
     if node.kind in _TESTS:
         return f"({_render(node.inputs[0])} {_TESTS[node.kind]})"

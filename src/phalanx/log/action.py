@@ -138,4 +138,5 @@ Action = (
     | Progress
     | item.Item
     | item.Upkeep
+    | item.Indexing
 )

@@ -5,7 +5,7 @@ as Lance files before (`Staged`); both mean the same. A number called `payload` 
 item's transaction. What an item does to a table's state is left to `contents.py`, what it means for rows to `tail/`.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +18,7 @@ Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Manifest = Annotated[int, Meta(ge=0)]
 """Lance's number of a detached version."""
 Sql = Annotated[str, Meta(max_length=MAX_SQL)]
+IndexKind = Literal["btree", "bitmap", "inverted", "ivf_flat", "ivf_pq", "ivf_sq", "ivf_hnsw_pq", "ivf_hnsw_sq"]
 Column = Annotated[str, Meta(min_length=1, max_length=1 << 10)]
 
 
@@ -142,7 +143,36 @@ class Rewrite(_Struct, frozen=True, tag="rewrite"):
     added: Count
 
 
+class DeclareIndex(_Struct, frozen=True, tag="declare_index"):
+    """An index is wanted, and kept covering from now on; until it is built, readers do without."""
+
+    table: TableId
+    name: Column
+    column: Column
+    kind: IndexKind
+    options: dict[str, int | float | str | bool]
+
+
+class DropIndex(_Struct, frozen=True, tag="drop_index"):
+    """An index is no longer wanted."""
+
+    table: TableId
+    name: Column
+
+
+class Cover(_Struct, frozen=True, tag="cover"):
+    """Indexes were built for fragments of `base` that had none: `head` has the same rows, found faster."""
+
+    table: TableId
+    generation: Count
+    base: Manifest
+    head: Manifest
+    names: tuple[Column, ...]
+
+
 Item = Put | Upsert | Overwrite | DeleteKeys | DeleteRows | DeleteWhere | UpdateWhere
 """What changes rows."""
-Upkeep = Flush | Rewrite
-"""What changes where rows are."""
+Upkeep = Flush | Rewrite | Cover
+"""What changes where rows are, and how they are found."""
+Indexing = DeclareIndex | DropIndex
+"""What changes which indexes a table wants."""

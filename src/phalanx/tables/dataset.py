@@ -56,6 +56,12 @@ class Version:
         """The ids of the fragments, ascending."""
         return sorted(fragment.fragment_id for fragment in self.dataset.get_fragments())
 
+    @functools.cached_property
+    def indexed(self) -> frozenset[str]:
+        """The names of the indexes that it has, for some of its fragments at least."""
+        with speaking("reading indexes"):
+            return frozenset(one["name"] for one in self.dataset.list_indices())
+
     def fragment(self, number: int) -> LanceFragment:
         """One fragment."""
         found = self.dataset.get_fragment(number)

@@ -20,6 +20,7 @@ from phalanx.runs import NO_IDS, Ids, decode_ids
 from phalanx.tables.dataset import ROW_ID, Datasets
 from phalanx.tail import memory
 from phalanx.tail.keys import NEVER, KeySet, key_values
+from phalanx.tail.lookup import rows_of_keys
 from phalanx.tail.overlay import Overlay, Segment, Shape
 from phalanx.tail.payload import decode_rows
 
@@ -205,6 +206,8 @@ class _Work:
 
     def _first_touches(self, segment: Segment, touches: _Touches) -> tuple[Ids, Ids]:
         """The number of the first item that touches a row, and the row's id, for every row that one touches."""
+        if not touches.predicates and not touches.removed:
+            return self._by_keys(segment, touches)
         firsts: list[Ids] = [NO_IDS]
         row_ids: list[Ids] = [NO_IDS]
         for batch in self._read(segment, touches.columns(self._shape), row_ids=True):
@@ -215,6 +218,12 @@ class _Work:
                 firsts.append(first[touched])
                 row_ids.append(found[touched])
         return np.concatenate(firsts), np.concatenate(row_ids)
+
+    def _by_keys(self, segment: Segment, touches: _Touches) -> tuple[Ids, Ids]:
+        """As above, where only keys are looked for: which item it is does not matter, all of them hide the row."""
+        version = self._datasets.open(self._shape.table, segment.manifest)
+        found = rows_of_keys(version, segment, touches.keys.rows(), self._key)
+        return np.zeros(len(found), dtype=np.int64), found
 
     def _one(self, pending: Pending, touches: _Touches, moved: Sequence[_Moved]) -> None:
         """One logged item, on the rows in memory."""

@@ -75,6 +75,10 @@ class KeySet:
     def __bool__(self) -> bool:
         return bool(self._parts)
 
+    def rows(self) -> pa.Table:
+        """The keys, each once."""
+        return self._wanted().select(list(self._key))
+
     def first(self, rows: pa.Table | pa.RecordBatch) -> npt.NDArray[np.int64]:
         """For each row the number of the first item that touches its key, or `NEVER`."""
         wanted = self._wanted()

@@ -14,7 +14,8 @@ from phalanx.errors import InvalidInputError
 from phalanx.expr import Predicate, plan_predicate
 from phalanx.runs import Ids
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
-from phalanx.tail.keys import NEVER, KeySet, as_key_table, key_values
+from phalanx.tail.keys import as_key_table, key_values
+from phalanx.tail.lookup import rows_of_keys
 from phalanx.tail.overlay import Overlay, Segment
 
 Row = dict[str, Any]
@@ -67,14 +68,12 @@ class Reading:
         """The rows of these keys, in no particular order; keys that are absent have none."""
         shape, held = self.overlay.shape, self.overlay.memory
         names = list(shape.schema.names if columns is None else columns)
-        wanted = KeySet(shape.key)
-        wanted.add(keys, 0)
         parts = [pa.schema([shape.schema.field(name) for name in names]).empty_table()]
         if held.slots is not None:
             slots = [held.slots[value] for value in key_values(keys, shape.key) if value in held.slots]
             parts.append(held.rows.select(names).take(pa.array(slots, pa.int64())))
         for segment in self.overlay.segments:
-            row_ids = self._matching(segment, wanted)
+            row_ids = rows_of_keys(self._version(segment), segment, keys, shape.key)
             if len(row_ids):
                 found = self._version(segment).scan(names, only=row_ids, fragments=segment.fragments).read_all()
                 parts.append(found.cast(parts[0].schema))
@@ -161,13 +160,6 @@ class Reading:
             kept = batch if later is None else batch.filter(later.mask(batch))
             chosen = kept.select(wanted.names or [ROW_ID])
             yield chosen if not wanted.names or chosen.schema.equals(wanted) else chosen.cast(wanted)
-
-    def _matching(self, segment: Segment, keys: KeySet) -> Ids:
-        reader = self._version(segment).scan(
-            self.overlay.shape.key, without=segment.hidden, fragments=segment.fragments, row_ids=True
-        )
-        found = [batch.column(ROW_ID).to_numpy().astype(np.int64)[keys.first(batch) < NEVER] for batch in reader]
-        return np.concatenate([np.empty(0, dtype=np.int64), *found])
 
     def _pushed(self, segment: Segment, predicate: Predicate) -> str | None:
         """The predicate in Lance's words, if it takes it."""

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import msgspec
 
 from phalanx.catalog import Name, State, apply, within
-from phalanx.contents import flush_is_void, rewrite_is_void
+from phalanx.contents import cover_is_void, flush_is_void, rewrite_is_void
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
@@ -121,7 +121,7 @@ def _incarnation_taken(state: State, action: do.CreateTable, position: int) -> C
     return Conflict(Kind.EXISTS, f"incarnation {action.table} is a table already: {dotted(name)}", created)
 
 
-def _table_gone(state: State, action: it.Item | it.Upkeep, position: int) -> Conflict | None:
+def _table_gone(state: State, action: it.Item | it.Upkeep | it.Indexing, position: int) -> Conflict | None:
     if action.table in state.contents:
         return None
     return Conflict(Kind.MISSING, "the table does no longer exist: it was dropped since this change was begun")
@@ -139,6 +139,27 @@ def _rewrite_void(state: State, action: it.Rewrite, position: int) -> Conflict |
     if not rewrite_is_void(contents, action):
         return None
     return Conflict(Kind.VOID, "the head this rewrite was staged on is no longer the table's", contents.moved)
+
+
+def _cover_void(state: State, action: it.Cover, position: int) -> Conflict | None:
+    contents = state.contents[action.table]
+    if not cover_is_void(contents, action):
+        return None
+    return Conflict(Kind.VOID, "the head these indexes were announced on is no longer the table's", contents.moved)
+
+
+def _index_taken(state: State, action: it.DeclareIndex, position: int) -> Conflict | None:
+    if all(index.name != action.name for index in state.contents[action.table].indexes):
+        return None
+    return Conflict(Kind.EXISTS, f"index {action.name!r} exists already")
+
+
+def _index_missing(state: State, action: it.DropIndex, position: int) -> Conflict | None:
+    held = state.contents[action.table].indexes
+    if any(index.name == action.name for index in held):
+        return None
+    there = ", ".join(index.name for index in held) or "none"
+    return Conflict(Kind.MISSING, f"index {action.name!r} does not exist; there is: {there}")
 
 
 def _tag_ahead(state: State, action: do.PutTag, position: int) -> Conflict | None:
@@ -192,6 +213,9 @@ RULES: Mapping[type, tuple[Rule, ...]] = {
     **dict.fromkeys(get_args(it.Item), (_table_gone,)),
     it.Flush: (_table_gone, _flush_void),
     it.Rewrite: (_table_gone, _rewrite_void),
+    it.Cover: (_table_gone, _cover_void),
+    it.DeclareIndex: (_table_gone, _index_taken),
+    it.DropIndex: (_table_gone, _index_missing),
 }
 
 

@@ -1,4 +1,4 @@
-"""Flushing in the background: the tail stays short, and no writer waits for it (rule C10).
+"""Upkeep in the background: the tail stays short, what was written out is indexed, no writer waits for it (rule C10).
 
 Whoever lands the item with which a tail crosses its soft limit flushes it, in a thread of its own; if that process dies,
 the next multiple of the limit is somebody else's to cross. A flush that fails loses nothing and is tried again later.
@@ -12,6 +12,7 @@ from phalanx.clock import Deadline
 from phalanx.contents import Contents, Weight, weigh
 from phalanx.errors import PhalanxError, UnavailableError
 from phalanx.txn.core import Core
+from phalanx.upkeep.cover import cover
 from phalanx.upkeep.flush import flush
 from phalanx.upkeep.limits import DEFAULTS, Limits, limits
 
@@ -43,7 +44,10 @@ class Background:
     def wrote(self, table: str, position: int) -> None:
         """A change of this process landed there: flush if it took the tail over a multiple of its limit, or it is old."""
         contents = self._core.log.view.state.contents.get(table)
-        if contents is not None and (self._crossed(contents, position) or self._aged(table, contents)):
+        if contents is None:
+            return
+        loaded = contents.moved == position and contents.first == contents.until  # a bulk change that is the head now
+        if loaded or self._crossed(contents, position) or self._aged(table, contents):
             self.start(table)
 
     def read(self, table: str, hidden: int) -> None:
@@ -100,6 +104,7 @@ class Background:
     def _flush(self, table: str) -> None:
         try:
             flush(self._core, table, Deadline.after(self._core.clock, _FLUSH_SECONDS))
+            cover(self._core, table, Deadline.after(self._core.clock, _FLUSH_SECONDS))
         except PhalanxError as error:
             log.warning("a flush in the background failed; nothing is lost, it will be tried again: %s", error)
         except Exception:

@@ -1,4 +1,4 @@
-"""Optimize: small fragments and deleted rows are written anew, group by group; each group is committed by itself.
+"""Optimize: small fragments and deleted rows are written anew, group by group, and indexed; each group is one commit.
 
 A group is rewritten from a snapshot and put on whatever head the table has by then: deletions that landed meanwhile are
 carried over by row id. If one of its fragments is gone, somebody else rewrote it, which is what was wanted (rule C5).
@@ -13,6 +13,7 @@ from phalanx.errors import ConflictError
 from phalanx.log import item as it
 from phalanx.tables import rewrite
 from phalanx.txn.core import Core, locate
+from phalanx.upkeep.cover import cover
 from phalanx.upkeep.flush import flush
 
 log = logging.getLogger("phalanx.upkeep")
@@ -31,7 +32,7 @@ class Optimized(msgspec.Struct, frozen=True):
 
 
 def optimize(core: Core, table: str, deadline: Deadline, target_rows: int = TARGET_ROWS) -> Optimized:
-    """Flush a table, then rewrite the fragments that are worth it."""
+    """Flush a table, rewrite the fragments that are worth it, and index all of it."""
     flush(core, table, deadline)
     here = locate(core.refresh(), table)
     head = core.datasets.open(table, here.contents.head.manifest)
@@ -42,6 +43,7 @@ def optimize(core: Core, table: str, deadline: Deadline, target_rows: int = TARG
             done += 1
         else:
             skipped += 1
+    cover(core, table, deadline, least_rows=1)
     after = core.datasets.open(table, locate(core.refresh(), table).contents.head.manifest)
     return Optimized(done, skipped, len(head.fragments), len(after.fragments))
 

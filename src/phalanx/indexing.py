@@ -1,0 +1,77 @@
+"""Indexes as users declare them: once; from then on maintenance keeps them covering."""
+
+from collections.abc import Mapping
+
+import msgspec
+import pyarrow as pa
+from pyarrow import types
+
+from phalanx.clock import Deadline
+from phalanx.errors import InvalidInputError
+from phalanx.log import item as it
+from phalanx.tables.index import VECTOR, segments
+from phalanx.txn.core import Core, locate
+from phalanx.upkeep.cover import cover, wanted
+from phalanx.upkeep.flush import flush
+
+Options = Mapping[str, int | float | str | bool]
+_BUILD_SECONDS = 3600.0
+
+
+class IndexInfo(msgspec.Struct, frozen=True):
+    """An index of a table, and how much of what is written out it covers."""
+
+    name: str
+    column: str
+    kind: str
+    options: dict[str, int | float | str | bool]
+    segments: int
+    fragments: int
+    of: int
+
+
+def create(core: Core, table: str, column: str, kind: str, name: str | None, options: Options) -> int:
+    """Declare an index and build it for what is there; the version of the lake that declares it."""
+    here = locate(core.refresh(), table)
+    _check(here.shape.schema, column, kind)
+    known: it.IndexKind = kind  # type: ignore[assignment]
+    action = it.DeclareIndex(table, name or f"{column}_{kind}", column, known, dict(options))
+    deadline = Deadline.after(core.clock, _BUILD_SECONDS)
+    flush(core, table, deadline)
+    landed = core.commit([action])
+    cover(core, table, deadline)
+    return landed
+
+
+def drop(core: Core, table: str, name: str) -> int:
+    """An index is no longer wanted; the next upkeep removes it."""
+    return core.commit([it.DropIndex(table, name)])
+
+
+def listed(core: Core, table: str) -> list[IndexInfo]:
+    """The indexes of a table, the one that a key keeps included."""
+    here = locate(core.refresh(), table)
+    head = core.datasets.open(table, here.contents.head.manifest)
+    held = segments(head)
+    there = set(head.fragments)
+    infos = []
+    for spec in wanted(here):
+        own = [segment for segment in held if segment.name == spec.name]
+        covered = there.intersection(*[set().union(*(segment.fragments for segment in own))])
+        infos.append(IndexInfo(spec.name, spec.column, spec.kind, spec.options, len(own), len(covered), len(there)))
+    return infos
+
+
+def _check(schema: pa.Schema, column: str, kind: str) -> None:
+    kinds = ("btree", "bitmap", "inverted", *sorted(VECTOR))
+    if kind not in kinds:
+        raise InvalidInputError(f"there is no kind of index {kind!r}; there is: {', '.join(kinds)}")
+    if column not in schema.names:
+        raise InvalidInputError(f"there is no column {column!r}; there is: {', '.join(schema.names)}")
+    of = schema.field(column).type
+    vector = types.is_fixed_size_list(of) and types.is_floating(of.value_type)
+    text = types.is_string(of) or types.is_large_string(of)
+    fits = vector if kind in VECTOR else text if kind == "inverted" else not types.is_nested(of)
+    if not fits:
+        needs = "fixed-size vectors" if kind in VECTOR else "text" if kind == "inverted" else "plain values"
+        raise InvalidInputError(f"a {kind} index needs a column of {needs}: {column!r} is of type {of}")

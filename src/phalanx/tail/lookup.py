@@ -1,0 +1,50 @@
+"""Finding rows by their keys: through the key's index where the head has one, by a pass over the keys otherwise.
+
+A blocklist would switch the index off, so hidden rows are dropped from what it finds. What an index cannot tell exactly
+(several columns, values that have no spelling) is compared here again.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+from phalanx.expr import spelled
+from phalanx.runs import NO_IDS, Ids
+from phalanx.tables.dataset import ROW_ID, Version
+from phalanx.tail.keys import NEVER, KeySet
+from phalanx.tail.overlay import Segment
+
+KEY_INDEX = "phalanx_key"
+"""The index that keyed tables keep on the first column of their key."""
+
+_SCANNED = 700
+"""Rows of a pass over the keys that cost as much as one key looked up in the index."""
+_PASS_ROWS = 1 << 16
+
+
+def rows_of_keys(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, ...]) -> Ids:
+    """The row ids of a segment's rows that have one of these keys."""
+    wanted = KeySet(key)
+    wanted.add(keys, 0)
+    words = _words(version, segment, keys, key)
+    reader = version.scan(
+        key,
+        where=words,
+        without=segment.hidden if words is None else None,
+        fragments=segment.fragments,
+        row_ids=True,
+        batch_size=None if words else _PASS_ROWS,
+    )
+    found = [batch.column(ROW_ID).to_numpy().astype(np.int64)[wanted.first(batch) < NEVER] for batch in reader]
+    row_ids = np.concatenate([NO_IDS, *found])
+    return row_ids if words is None else row_ids[~np.isin(row_ids, segment.hidden)]
+
+
+def _words(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, ...]) -> str | None:
+    """A condition on the key's first column that the index answers; None where a pass over the keys is better."""
+    few = keys.num_rows * _SCANNED <= version.rows
+    if not segment.is_head or not few or KEY_INDEX not in version.indexed:
+        return None
+    values = [spelled(value) for value in keys.column(key[0]).unique()]
+    if any(value is None for value in values):
+        return None
+    return f"`{key[0]}` in ({', '.join(filter(None, values))})"
