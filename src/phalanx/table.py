@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from phalanx import indexing
 from phalanx.errors import InvalidInputError, NotFoundError
 from phalanx.indexing import IndexInfo
+from phalanx.tail.search import Search, Vector
 from phalanx.txn.core import Core, Found, locate
 from phalanx.txn.statement import Statements
 
@@ -34,6 +35,7 @@ class Readable(ABC):
     """What every table can be asked."""
 
     _shape: Shape
+    _core: Core
 
     @abstractmethod
     def _found(self) -> Found: ...
@@ -107,6 +109,34 @@ class Readable(ABC):
     def get(self, key: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a key's value
         """The row of a key (of a tuple, if the key has several columns), or None."""
         return self._reading().get(key)
+
+    def search(
+        self,
+        vector: Vector | None = None,
+        *,
+        text: str | None = None,
+        k: int = 10,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        vector_column: str | None = None,
+        text_column: str | None = None,
+        metric: str = "l2",
+        **options: Any,  # noqa: ANN401 - Lance's own: nprobes, refine_factor, ef, …
+    ) -> pa.Table:
+        """The k rows nearest to a vector, or whose text matches best, or both (fused by rank), best first.
+
+        Rows that are not flushed or not indexed yet are found too. Full text needs an index; vectors do not.
+        """
+        reading = self._reading()
+        search = Search(reading, columns, where, k)
+        if vector is not None and text is None:
+            return search.by_vector(vector, vector_column, metric, options)
+        if text is None:
+            raise InvalidInputError("give a vector to search by, a text, or both")
+        version = self._core.overlays.written_out(reading.overlay)
+        if vector is None:
+            return search.by_text(version, text, text_column)
+        return search.by_both(version, vector, text, (vector_column, text_column), metric, options)
 
 
 class SnapshotTable(Readable):
@@ -232,6 +262,7 @@ class TransactionTable(Readable):
 
     def __init__(self, work: Work, draft: Draft) -> None:
         self._work = work
+        self._core = work.core
         self._draft = draft
         self._shape = draft.found.shape
 

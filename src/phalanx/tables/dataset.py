@@ -9,7 +9,8 @@ import functools
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import lance
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from lance.dataset import LanceDataset, LanceOperation, serialize_row_addrs
 from lance.fragment import LanceFragment
+from lance.query import MatchQuery
 from lance.schema import LanceSchema
 
 from phalanx.errors import CorruptionError, UnavailableError
@@ -110,6 +112,49 @@ class Version:
                 row_addr_blocklist=treemap(without) if without is not None and len(without) else None,
             )
             return int(scanner.count_rows())
+
+    def nearest(
+        self,
+        columns: Sequence[str],
+        query: Mapping[str, Any],
+        *,
+        where: str | None = None,
+        without: Ids | None = None,
+        only: Ids | None = None,
+    ) -> pa.Table:
+        """The rows nearest to a vector, with `_distance` and `_rowid`; `query` is Lance's own description."""
+        with speaking("searching a table"):
+            return self.dataset.scanner(
+                columns=[*columns, "_distance"],
+                nearest=dict(query),
+                filter=where,
+                prefilter=True,
+                with_row_id=True,
+                row_addr_blocklist=treemap(without) if without is not None and len(without) else None,
+                row_addr_allowlist=treemap(only) if only is not None else None,
+            ).to_table()
+
+    def matches(
+        self,
+        columns: Sequence[str],
+        text: str,
+        column: str,
+        k: int,
+        *,
+        where: str | None = None,
+        only: Ids | None = None,
+    ) -> pa.Table:
+        """The rows whose text matches best, with `_score` and `_rowid`."""
+        with speaking("searching a table"):
+            return self.dataset.scanner(
+                columns=[*columns, "_score"],
+                full_text_query=MatchQuery(text, column),
+                filter=where,
+                prefilter=True,
+                limit=k,
+                with_row_id=True,
+                row_addr_allowlist=treemap(only) if only is not None else None,
+            ).to_table()
 
     def plans(self, where: str) -> bool:
         """Whether Lance's scanner takes a predicate: it refuses some that DataFusion takes."""

@@ -8,12 +8,14 @@ import threading
 from collections import OrderedDict
 
 from phalanx.contents import Contents
-from phalanx.tables.dataset import Datasets
+from phalanx.tables.dataset import Datasets, Version
 from phalanx.tail.apply import advance
 from phalanx.tail.overlay import Overlay, Shape, bare
+from phalanx.tail.writeout import write_out
 
 _TABLES = 256
 _KEPT = 4
+_WRITTEN = 8
 
 
 class Overlays:
@@ -23,6 +25,8 @@ class Overlays:
         self.datasets = datasets
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, _Shelf] = OrderedDict()
+        self._writing = threading.Lock()
+        self._written: dict[tuple[str, int, int, int], Version] = {}
 
     def at(self, shape: Shape, contents: Contents) -> Overlay:
         """A table's overlay with all the items that its contents name."""
@@ -32,6 +36,18 @@ class Overlays:
             while len(self._tables) > _TABLES:
                 self._tables.popitem(last=False)
         return shelf.at(shape, contents, self.datasets)
+
+    def written_out(self, overlay: Overlay) -> Version:
+        """An overlay as a real Lance version that nobody else sees: made once for each state of a table."""
+        if overlay.until == overlay.first_pending:
+            return self.datasets.open(overlay.shape.table, overlay.head.manifest)
+        key = (overlay.shape.table, overlay.generation, overlay.head.manifest, overlay.until)
+        with self._writing:
+            if key not in self._written:
+                self._written[key] = write_out(overlay, self.datasets).version
+                while len(self._written) > _WRITTEN:
+                    self._written.pop(next(iter(self._written)))
+            return self._written[key]
 
 
 class _Shelf:

@@ -71,6 +71,8 @@ class Overlay(msgspec.Struct, frozen=True):
     until: int
     segments: tuple[Segment, ...]
     memory: Memory
+    first_pending: int = 0
+    """The number of the first item that is not in the head."""
 
     def hidden(self) -> int:
         """How many rows on disk do not count."""
@@ -79,4 +81,5 @@ class Overlay(msgspec.Struct, frozen=True):
 
 def bare(shape: Shape, generation: int, head: Head, first: int) -> Overlay:
     """A head with no item applied yet; `first` is the number of the first one that is not in it."""
-    return Overlay(shape, generation, head, first, (Segment(head.manifest),), memory.empty(shape.schema, shape.key))
+    nothing = memory.empty(shape.schema, shape.key)
+    return Overlay(shape, generation, head, first, (Segment(head.manifest),), nothing, first)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from phalanx.errors import InvalidInputError
 from phalanx.expr import Predicate, plan_predicate
-from phalanx.runs import Ids
+from phalanx.runs import NO_IDS, Ids
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
 from phalanx.tail.keys import as_key_table, key_values
 from phalanx.tail.lookup import rows_of_keys
@@ -107,23 +107,25 @@ class Reading:
                 parts.append(table.drop_columns([ROW_ID]).cast(pa.schema([schema.field(name) for name in columns])))
         return np.concatenate(found), pa.concat_tables(parts)
 
+    def matching(self, segment: Segment, predicate: Predicate | None) -> Ids:
+        """The row ids of a segment's rows that match, all without a predicate."""
+        columns = [] if predicate is None else predicate.columns
+        found = [NO_IDS]
+        for batch in self._version(segment).scan(
+            columns, without=segment.hidden, fragments=segment.fragments, row_ids=True
+        ):
+            row_ids = batch.column(ROW_ID).to_numpy().astype(np.int64)
+            mask = None if predicate is None else predicate.mask(batch).to_numpy(zero_copy_only=False)
+            found.append(row_ids if mask is None else row_ids[mask])
+        return np.concatenate(found)
+
     def identities(self, predicate: Predicate | None) -> Ids:
         """The identities of the rows that match, all without a predicate."""
         living, found = self.overlay.memory.living(), self.overlay.memory.living_identities()
         if predicate is not None and len(found):
             found = found[predicate.mask(living).to_numpy(zero_copy_only=False)]
-        parts = [found]
-        columns = [] if predicate is None else predicate.columns
-        for segment in self.overlay.segments:
-            reader = self._version(segment).scan(
-                columns, without=segment.hidden, fragments=segment.fragments, row_ids=True
-            )
-            for batch in reader:
-                row_ids = batch.column(ROW_ID).to_numpy().astype(np.int64)
-                if predicate is not None:
-                    row_ids = row_ids[predicate.mask(batch).to_numpy(zero_copy_only=False)]
-                parts.append(segment.identities(row_ids))
-        return np.concatenate(parts)
+        elsewhere = [segment.identities(self.matching(segment, predicate)) for segment in self.overlay.segments]
+        return np.concatenate([found, *elsewhere])
 
     def _batches(
         self, wanted: pa.Schema, predicate: Predicate | None, limit: int | None, batch_size: int | None

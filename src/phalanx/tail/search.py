@@ -1,0 +1,163 @@
+"""Search over head and tail: every row counts by its newest value, and no hidden one is found.
+
+By vector: the head is asked without its hidden rows (so answers are never short), staged rows and rows in memory are
+compared one by one, and the nearest of all are the answer; distances are exact where Lance refines them. By text, and by
+both: a real Lance version is needed, so head and tail are written out unpublished, once for each state of the table.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import types
+
+from phalanx.errors import InvalidInputError
+from phalanx.expr import Predicate, plan_predicate
+from phalanx.tables.dataset import ROW_ID, Version
+from phalanx.tail.overlay import Segment
+from phalanx.tail.read import Reading
+
+DISTANCE, SCORE, RELEVANCE = "_distance", "_score", "_relevance_score"
+METRICS = ("l2", "cosine", "dot")
+_RANK = 60
+"""What a rank is damped by when two rankings are fused (reciprocal rank fusion)."""
+
+Vector = Sequence[float] | npt.NDArray[np.floating[Any]]
+
+
+class Search:
+    """One question to one state of a table."""
+
+    def __init__(self, reading: Reading, columns: Sequence[str] | None, where: str | None, k: int) -> None:
+        if k < 1:
+            raise InvalidInputError(f"k is the number of rows that are wanted: {k} is not")
+        self._reading = reading
+        self._schema = reading.overlay.shape.schema
+        self._names = list(self._schema.names if columns is None else columns)
+        unknown = [name for name in self._names if name not in self._schema.names]
+        if unknown:
+            raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(self._schema.names)}")
+        self._predicate = None if where is None else plan_predicate(where, self._schema)
+        self._k = k
+
+    def by_vector(self, vector: Vector, column: str | None, metric: str, options: Mapping[str, Any]) -> pa.Table:
+        """The k nearest rows, nearest first, with their distance."""
+        name = self._vector_column(column)
+        query = self._query(vector, name, metric, options)
+        parts = [self._near_in(segment, query) for segment in self._reading.overlay.segments]
+        parts.append(self._near_in_memory(name, np.asarray(query["q"], dtype=np.float64), metric))
+        wanted = pa.schema([*(self._schema.field(one) for one in self._names), pa.field(DISTANCE, pa.float32())])
+        together = pa.concat_tables([part.select(wanted.names).cast(wanted) for part in parts])
+        return together.sort_by(DISTANCE).slice(0, self._k)
+
+    def by_text(self, version: Version, text: str, column: str | None) -> pa.Table:
+        """The k rows that match best, best first, with their score; `version` is the table written out."""
+        name = self._text_column(column, version)
+        return version.matches(self._names, text, name, self._k, **self._limits(version)).drop_columns([ROW_ID])
+
+    def by_both(
+        self,
+        version: Version,
+        vector: Vector,
+        text: str,
+        columns: tuple[str | None, str | None],
+        metric: str,
+        options: Mapping[str, Any],
+    ) -> pa.Table:
+        """The k best rows of both rankings, fused by their ranks."""
+        query = {**self._query(vector, self._vector_column(columns[0]), metric, options), "k": 2 * self._k}
+        limits = self._limits(version)
+        near = version.nearest(self._names, query, **limits).sort_by(DISTANCE)
+        words = version.matches(self._names, text, self._text_column(columns[1], version), 2 * self._k, **limits)
+        scores: dict[int, float] = {}
+        for ranking in (near, words):
+            for rank, row in enumerate(ranking.column(ROW_ID).to_numpy().tolist()):
+                scores[row] = scores.get(row, 0.0) + 1.0 / (_RANK + rank + 1)
+        best = sorted(scores, key=lambda row: (-scores[row], row))[: self._k]
+        rows = pa.concat_tables([near.select([*self._names, ROW_ID]), words.select([*self._names, ROW_ID])])
+        at = {row: place for place, row in enumerate(rows.column(ROW_ID).to_numpy().tolist())}
+        found = rows.take(pa.array([at[row] for row in best], pa.int64())).drop_columns([ROW_ID])
+        return found.append_column(RELEVANCE, pa.array([scores[row] for row in best], pa.float32()))
+
+    def _query(self, vector: Vector, column: str, metric: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        if metric not in METRICS:
+            raise InvalidInputError(f"there is no metric {metric!r}; there is: {', '.join(METRICS)}")
+        given = np.asarray(vector, dtype=np.float32)
+        size = self._schema.field(column).type.list_size
+        if given.shape != (size,) or not np.isfinite(given).all():
+            raise InvalidInputError(f"column {column!r} holds vectors of {size} numbers: give one such vector")
+        return {"column": column, "q": given, "k": self._k, "metric": metric, "refine_factor": 1, **options}
+
+    def _near_in(self, segment: Segment, query: Mapping[str, Any]) -> pa.Table:
+        version = self._reading.version(segment.manifest)
+        pushed = None if self._predicate is None else self._pushed(version, self._predicate)
+        if segment.is_head and (self._predicate is None or pushed is not None):
+            return version.nearest(self._names, query, where=pushed, without=segment.hidden)
+        if self._predicate is None:
+            rows = np.setdiff1d(segment.first + np.arange(segment.count, dtype=np.int64), segment.hidden)
+        else:
+            rows = self._reading.matching(segment, self._predicate)
+        return version.nearest(self._names, query, only=rows)
+
+    def _near_in_memory(self, column: str, query: npt.NDArray[np.float64], metric: str) -> pa.Table:
+        rows = self._reading.overlay.memory.living()
+        if self._predicate is not None and rows.num_rows:
+            rows = rows.filter(self._predicate.mask(rows))
+        rows = rows.filter(rows.column(column).is_valid()).combine_chunks()
+        vectors: Any = rows.column(column).combine_chunks()
+        flat = np.asarray(vectors.flatten().to_numpy(zero_copy_only=False), dtype=np.float64)
+        distances = _distances(flat.reshape(rows.num_rows, -1), query, metric) if rows.num_rows else flat
+        nearest = np.argsort(distances, kind="stable")[: self._k]
+        found = rows.take(nearest).select(self._names)
+        return found.append_column(DISTANCE, pa.array(distances[nearest], pa.float32()))
+
+    def _limits(self, version: Version) -> dict[str, Any]:
+        if self._predicate is None:
+            return {}
+        pushed = self._pushed(version, self._predicate)
+        if pushed is not None:
+            return {"where": pushed}
+        return {"only": self._reading.matching(Segment(version.manifest), self._predicate)}
+
+    def _pushed(self, version: Version, predicate: Predicate) -> str | None:
+        return predicate.lance if predicate.lance is not None and version.plans(predicate.lance) else None
+
+    def _vector_column(self, column: str | None) -> str:
+        fitting = [one.name for one in self._schema if types.is_fixed_size_list(one.type)]
+        return _chosen(column, fitting, "vectors")
+
+    def _text_column(self, column: str | None, version: Version) -> str:
+        fitting = [one.name for one in self._schema if types.is_string(one.type) or types.is_large_string(one.type)]
+        indexed = {
+            name for one in version.dataset.list_indices() if one["type"] == "Inverted" for name in one["fields"]
+        }
+        chosen = _chosen(column, [name for name in fitting if name in indexed] if column is None else fitting, "text")
+        if chosen not in indexed:
+            raise InvalidInputError(
+                f"column {chosen!r} has no full-text index: create_index({chosen!r}, 'inverted') first"
+            )
+        return chosen
+
+
+def _chosen(column: str | None, fitting: list[str], what: str) -> str:
+    if column is None and len(fitting) == 1:
+        return fitting[0]
+    if column in fitting:
+        return str(column)
+    asked = "name the column to search" if column is None else f"column {column!r} cannot be searched"
+    raise InvalidInputError(f"{asked}: columns of {what} (indexed, for full text) are {', '.join(fitting) or 'none'}")
+
+
+def _distances(
+    vectors: npt.NDArray[np.float64], query: npt.NDArray[np.float64], metric: str
+) -> npt.NDArray[np.float64]:
+    """As Lance measures them: squared for l2, one minus the product for dot, one minus the cosine."""
+    if metric == "l2":
+        return np.asarray(np.square(vectors - query).sum(axis=1))
+    product = vectors @ query
+    if metric == "dot":
+        return np.asarray(1.0 - product)
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
+    return np.asarray(1.0 - np.divide(product, lengths, out=np.zeros_like(product), where=lengths > 0))
