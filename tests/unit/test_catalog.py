@@ -40,6 +40,11 @@ def held(state: State) -> tuple[int, int, int, int]:
     return contents.version, contents.head.manifest, contents.first, contents.until
 
 
+def indexes(state: State) -> list[str]:
+    """The indexes that table t wants."""
+    return [index.name for index in state.contents[A].indexes]
+
+
 def transaction(number: int, *actions: do.Action) -> Transaction:
     return Transaction(number.to_bytes(16, "big"), "", actions)
 
@@ -90,6 +95,9 @@ EFFECTS: list[tuple[do.Action, Callable[[State], object], object, object]] = [
     (it.UpdateWhere(A, (("a", "1"),), None), held, (2, 0, 0, 1), (3, 0, 0, 2)),
     (it.Flush(A, 0, 0, 0, 1, 8, 0, 2), held, (2, 0, 0, 1), (2, 8, 1, 1)),
     (it.Rewrite(A, 0, 0, 9, (1, 2), 1), held, (2, 0, 0, 1), (2, 9, 0, 1)),
+    (it.Cover(A, 0, 0, 9, ("i",)), held, (2, 0, 0, 1), (2, 9, 0, 1)),
+    (it.DeclareIndex(A, "j", "c", "btree", {}), indexes, ["i"], ["i", "j"]),
+    (it.DropIndex(A, "i"), indexes, ["i"], []),
 ]
 ALSO: dict[type, set[str]] = {
     do.CreateTable: {"tables", "names", "contents"},
@@ -101,7 +109,7 @@ ALSO: dict[type, set[str]] = {
 
 def prepared() -> State:
     tagged = (do.PutTag("old", 1, False), do.SetProperty("key", "value"), do.Progress("feed", None, 4))
-    return fold(*BEFORE, *tagged, it.Put(A, ROWS))
+    return fold(*BEFORE, *tagged, it.Put(A, ROWS), it.DeclareIndex(A, "i", "c", "btree", {}))
 
 
 @pytest.mark.parametrize(("action", "look", "before", "after"), EFFECTS)
@@ -145,6 +153,9 @@ def test_every_kind_of_action_has_its_effect_tested() -> None:
         it.DeleteWhere(B, "true"),
         it.Flush(B, 0, 0, 0, 1, 8, 0, 2),
         it.Rewrite(B, 0, 0, 9, (1, 2), 1),
+        it.Cover(B, 0, 0, 9, ("i",)),
+        it.DeclareIndex(B, "i", "c", "btree", {}),
+        it.DropIndex(B, "i"),
         it.Put(A, it.Inline(2, 1)),
     ],
 )
@@ -173,6 +184,9 @@ actions: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(it.DeleteWhere, tables, texts),
     st.builds(it.Flush, tables, *map(st.just, (0, 0, 0, 1, 8, 0, 2))),
     st.builds(it.Rewrite, tables, st.just(0), st.sampled_from([0, 8]), st.just(9), st.just((1,)), st.just(1)),
+    st.builds(it.Cover, tables, st.just(0), st.sampled_from([0, 8]), st.just(9), st.just(("i",))),
+    st.builds(it.DeclareIndex, tables, st.sampled_from("ij"), texts, st.just("btree"), properties),
+    st.builds(it.DropIndex, tables, st.sampled_from("ij")),
 )
 
 

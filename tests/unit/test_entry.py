@@ -40,6 +40,9 @@ def every_action() -> list[do.Action]:
         it.Flush(TABLE, 2, 1 << 63, 40, 42, (1 << 63) + 1, 900, 950, 2),
         it.Flush(TABLE, 2, (1 << 63) + 1, 42, 43, (1 << 63) + 2, 950, 951),
         it.Rewrite(TABLE, 2, (1 << 63) + 2, (1 << 64) - 1, (0, 3, 4), 1),
+        it.Cover(TABLE, 2, (1 << 64) - 1, 1 << 63, ("by_text", "by_id")),
+        it.DeclareIndex(TABLE, "by_text", "text", "inverted", {"stem": True, "language": "English", "b": 0.5, "n": 1}),
+        it.DropIndex(TABLE, "by_text"),
     ]
 
 
@@ -193,6 +196,8 @@ def test_a_payload_that_is_too_large_is_refused_before_anything_is_written() -> 
         it.UpdateWhere(TABLE, (("", "1"),), None),
         it.Flush(TABLE, 0, -1, 0, 1, 2, 0, 1),
         it.Rewrite(TABLE, 0, 1, 1 << 64, (0,), 1),
+        it.DeclareIndex(TABLE, "i", "c", "hash", {}),  # type: ignore[arg-type]
+        it.DropIndex(TABLE, ""),
     ],
 )
 def test_an_action_that_could_not_be_read_back_is_never_written(action: do.Action) -> None:

@@ -47,6 +47,9 @@ ITEMS: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(it.UpdateWhere, IDS, st.just((("a", "1"),)), st.none() | st.just("b")),
     st.builds(it.Flush, IDS, st.just(0), st.integers(0, 8), FEW, st.integers(1, 3), st.integers(6, 8), FEW, FEW),
     st.builds(it.Rewrite, IDS, st.just(0), st.integers(0, 8), st.integers(6, 8), st.just((0,)), FEW),
+    st.builds(it.Cover, IDS, st.just(0), st.integers(0, 8), st.integers(6, 8), st.just(("i",))),
+    st.builds(it.DeclareIndex, IDS, st.sampled_from("ij"), st.just("c"), st.just("btree"), st.just({})),
+    st.builds(it.DropIndex, IDS, st.sampled_from("ij")),
 )
 
 OFF = st.sampled_from([(0, 0, 0), (0, 0, 0), (0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)])
@@ -64,6 +67,7 @@ class Held:
         self.version, self.head, self.flushed, self.moved, self.changed = 1, 0, 0, 0, position
         self.items: list[tuple[int, int]] = []
         self.serial = 0
+        self.indexes: list[str] = []
 
     def land(self, position: int, rows: object, weight: tuple[int, int]) -> None:
         """One more item."""
@@ -76,10 +80,11 @@ class Held:
             self.serial += getattr(rows, "count", 0)
             self.items.append(weight)
 
-    def all(self) -> tuple[int, ...]:
+    def all(self) -> tuple[object, ...]:
         """Everything that the fold says of it too."""
         rows, predicates = (sum(part) for part in zip((0, 0), *self.items[self.flushed :], strict=True))
-        return self.version, self.head, self.flushed, len(self.items), self.serial, self.moved, rows, predicates
+        numbers = self.version, self.head, self.flushed, len(self.items), self.serial, self.moved, rows, predicates
+        return (*numbers, *self.indexes)
 
 
 class Model:
@@ -189,12 +194,24 @@ class Model:
         self._need(base == self.held[table].head, "VOID")
         self.held[table].head, self.held[table].moved = head, self.position
 
+    _cover = _rewrite
 
-def found(held: Contents) -> tuple[int, ...]:
+    def _declare_index(self, table: str, name: str, *_: object) -> None:
+        self._need(table in self.held, "MISSING")
+        self._need(name not in self.held[table].indexes, "EXISTS")
+        self.held[table].indexes.append(name)
+
+    def _drop_index(self, table: str, name: str) -> None:
+        self._need(table in self.held and name in self.held[table].indexes, "MISSING")
+        self.held[table].indexes.remove(name)
+
+
+def found(held: Contents) -> tuple[object, ...]:
     """What the fold says of a table."""
     assert [pending.seq for pending in held.pending()] == list(range(held.first, held.until)) == sorted(held.items)
-    manifest, weight = held.head.manifest, held.weight
-    return held.version, manifest, held.first, held.until, held.serial, held.moved, weight.rows, weight.predicates
+    weight = held.weight.rows, held.weight.predicates
+    wanted = (index.name for index in held.indexes)
+    return held.version, held.head.manifest, held.first, held.until, held.serial, held.moved, *weight, *wanted
 
 
 class JudgeAndFold(RuleBasedStateMachine):
