@@ -34,6 +34,7 @@ Ids = npt.NDArray[np.int64]
 
 _OPEN_VERSIONS = 64
 _PLANNED = 1024
+_SCALAR = {"BTree", "Bitmap"}
 _METADATA_CACHE = 256 << 20
 _INDEX_CACHE = 512 << 20
 
@@ -63,6 +64,13 @@ class Version:
         """The names of the indexes that it has, for some of its fragments at least."""
         with speaking("reading indexes"):
             return frozenset(one["name"] for one in self.dataset.list_indices())
+
+    @functools.cached_property
+    def indexed_columns(self) -> frozenset[str]:
+        """The columns that have a scalar index."""
+        with speaking("reading indexes"):
+            found = self.dataset.list_indices()
+        return frozenset(name for one in found if one["type"] in _SCALAR for name in one["fields"])
 
     def fragment(self, number: int) -> LanceFragment:
         """One fragment."""

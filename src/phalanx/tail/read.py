@@ -57,7 +57,7 @@ class Reading:
             if predicate is None:
                 whole = self._version(segment).rows if segment.is_head else segment.count
                 total += whole - len(segment.hidden)
-            elif (pushed := self._pushed(segment, predicate)) is not None:
+            elif not self._sifted(segment, predicate) and (pushed := self._pushed(segment, predicate)) is not None:
                 total += self._version(segment).count(pushed, segment.hidden, segment.fragments)
             else:
                 batches = self._filtered(segment, pa.schema([]), predicate, None, None)
@@ -148,20 +148,29 @@ class Reading:
         """The rows of a segment that match."""
         pushed = None if predicate is None else self._pushed(segment, predicate)
         later = predicate if pushed is None else None
+        sifted = pushed is not None and self._sifted(segment, predicate)
         names = wanted.names + [name for name in (later.columns if later else ()) if name not in wanted.names]
         reader = self._version(segment).scan(
             names,
             where=pushed,
-            without=segment.hidden,
+            without=None if sifted else segment.hidden,
             fragments=segment.fragments,
-            limit=None if later else limit,
+            limit=None if later or sifted else limit,
             batch_size=batch_size,
-            row_ids=not wanted.names,  # a batch without any column has no length
+            row_ids=sifted or not wanted.names,  # a batch without any column has no length
         )
         for batch in reader:
             kept = batch if later is None else batch.filter(later.mask(batch))
+            if sifted:
+                kept = kept.filter(pa.array(~np.isin(kept.column(ROW_ID).to_numpy(), segment.hidden)))
             chosen = kept.select(wanted.names or [ROW_ID])
             yield chosen if not wanted.names or chosen.schema.equals(wanted) else chosen.cast(wanted)
+
+    def _sifted(self, segment: Segment, predicate: Predicate | None) -> bool:
+        """Whether hidden rows are better dropped from what an index finds: a blocklist would switch the index off."""
+        if predicate is None or not segment.is_head or not len(segment.hidden):
+            return False
+        return not self._version(segment).indexed_columns.isdisjoint(predicate.columns)
 
     def _pushed(self, segment: Segment, predicate: Predicate) -> str | None:
         """The predicate in Lance's words, if it takes it."""
