@@ -1,6 +1,6 @@
 """The judge: every action against every action, in both orders (known bug 19)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -275,6 +275,34 @@ def test_the_order_inside_a_transaction_counts(actions: Sequence[do.Action], wan
     found, after = judge(transaction(*actions), state, at(JUDGED))
     assert letter(found) == wanted
     assert after == (step(state, at(JUDGED), transaction(*actions)) if wanted == "." else state)
+
+
+@pytest.mark.parametrize(
+    "upkeep",
+    [
+        lambda generation, head: it.Flush(A, generation, head, 0, 2, 7, 0, 4),
+        lambda generation, head: it.Rewrite(A, generation, head, 7, (0, 1), 1),
+        lambda generation, head: it.Cover(A, generation, head, 7, ("old",)),
+    ],
+    ids=["flush", "rewrite", "cover"],
+)
+def test_upkeep_lands_on_the_branch_and_the_head_it_was_staged_on(
+    upkeep: Callable[[int, int], it.Upkeep],
+) -> None:
+    """C4-C6: a restore in between makes it void, even where the head is the same one; so does another head."""
+    state = base()
+    judged = {on: letter(verdict(state, upkeep(*on))) for on in ((0, 1), (1, 1), (0, 2))}
+    assert judged == {(0, 1): ".", (1, 1): "V", (0, 2): "V"}
+    for on in ((1, 1), (0, 2)):
+        assert apply(state, at(JUDGED), upkeep(*on)) == state
+
+
+def test_an_objection_to_an_index_says_which_are_there() -> None:
+    """Declared twice under one name, or dropped under a name that none has."""
+    taken = verdict(base(), it.DeclareIndex(A, "old", "another", "bitmap", {}))
+    assert taken == Conflict(Kind.EXISTS, "index 'old' exists already")
+    missing = verdict(base(), it.DropIndex(A, "none"))
+    assert missing == Conflict(Kind.MISSING, "index 'none' does not exist; there is: old")
 
 
 def test_an_objection_says_what_to_do() -> None:
