@@ -226,11 +226,15 @@ class Datasets:
             if found is not None:
                 self._open.move_to_end(key)
                 return found
+        return self.keep(self.own(table, manifest))
+
+    def own(self, table: str, manifest: int) -> Version:
+        """As `open`, a handle that nobody else has: Lance refuses readers of a handle that indexes are built with."""
         with speaking("opening a table"):
             dataset = lance.dataset(
                 self.uri(table), version=manifest, storage_options=self._options(), session=self._session
             )
-        return self.keep(Version(table, dataset))
+        return Version(table, dataset)
 
     def keep(self, version: Version) -> Version:
         """Remember a version that was just made: it is likely to be read next."""

@@ -19,10 +19,11 @@ from phalanx.log import item as it
 from phalanx.runs import NO_IDS, Ids, decode_ids
 from phalanx.tables.dataset import ROW_ID, Datasets
 from phalanx.tail import memory
-from phalanx.tail.keys import NEVER, KeySet, key_values
+from phalanx.tail.keys import NEVER, KeySet, key_values, superseded
 from phalanx.tail.lookup import rows_of_keys
 from phalanx.tail.overlay import Overlay, Segment, Shape
 from phalanx.tail.payload import decode_rows
+from phalanx.tail.steps import Step, steps
 
 _PASS_ROWS = 1 << 16
 """Rows looked at together in a pass over a segment."""
@@ -132,7 +133,8 @@ class _Work:
     def _replace(self, pending: Pending, item: it.Upsert, rows: it.Staged) -> None:
         """Rows below the limit were matched when the change was staged; all others are matched by their key now."""
         touches = _Touches(self._key)
-        touches.keys.add(self._read(self._segment(pending, rows), self._key).read_all(), 0)
+        keys = self._read(self._segment(pending, rows), self._key).read_all()
+        touches.keys.add(keys, np.zeros(keys.num_rows, dtype=np.int64))
         limit = rows.limit if item.hidden is not None else 0
         known = NO_IDS if item.hidden is None or not limit else decode_ids(pending.payloads[item.hidden])
         for at, segment in enumerate(self._segments):
@@ -157,36 +159,33 @@ class _Work:
         if isinstance(rows, it.Staged):
             self._segments.append(self._segment(pending, rows))
         else:
-            self._put(pending, decode_rows(pending.payloads[rows.payload]))
+            table = decode_rows(pending.payloads[rows.payload])
+            serials = pending.serial + np.arange(table.num_rows, dtype=np.int64)
+            self._memory = self._memory.add(table, -(serials + 1), self._key)
 
     def _segment(self, pending: Pending, rows: it.Staged) -> Segment:
         dead = NO_IDS if rows.dead is None else decode_ids(pending.payloads[rows.dead])
         fragments = tuple(range(rows.first, rows.first + rows.fragments))
         return Segment(rows.manifest, dead + rows.limit, fragments, rows.limit, rows.count, pending.serial)
 
-    def _put(self, pending: Pending, rows: pa.Table) -> None:
-        serials = pending.serial + np.arange(rows.num_rows, dtype=np.int64)
-        self._memory = self._memory.add(rows, -(serials + 1), self._key)
-
     def _logged(self, run: Sequence[Pending]) -> None:
+        ready = list(steps(run))
         touches = _Touches(self._key)
-        for pending in run:
-            item = pending.item
-            if isinstance(item, it.Upsert) and isinstance(item.rows, it.Inline):
-                touches.keys.add(decode_rows(pending.payloads[item.rows.payload]), pending.seq)
-            elif isinstance(item, it.DeleteKeys):
-                touches.keys.add(decode_rows(pending.payloads[item.keys]), pending.seq)
+        for step in ready:
+            item = step.item
+            if step.rows is not None and not isinstance(item, it.Put):
+                touches.keys.add(step.rows, step.numbers)
             elif isinstance(item, it.DeleteRows):
-                touches.removed[pending.seq] = decode_ids(pending.payloads[item.identities])
+                touches.removed[step.seq] = decode_ids(step.items[0].payloads[item.identities])
             elif isinstance(item, it.DeleteWhere):
-                touches.predicates[pending.seq] = plan_predicate(item.where, self._shape.schema)
+                touches.predicates[step.seq] = plan_predicate(item.where, self._shape.schema)
             elif isinstance(item, it.UpdateWhere):
                 update = self._planned(item)
-                touches.updates[pending.seq] = update
-                touches.predicates[pending.seq] = update.where
+                touches.updates[step.seq] = update
+                touches.predicates[step.seq] = update.where
         moved = self._look_at_disk(touches)
-        for pending in run:
-            self._one(pending, touches, moved.get(pending.seq, []))
+        for step in ready:
+            self._one(step, touches, moved.get(step.seq, []))
 
     def _planned(self, item: it.UpdateWhere) -> _Update:
         schema = self._shape.schema
@@ -225,25 +224,31 @@ class _Work:
         found = rows_of_keys(version, segment, touches.keys.rows(), self._key)
         return np.zeros(len(found), dtype=np.int64), found
 
-    def _one(self, pending: Pending, touches: _Touches, moved: Sequence[_Moved]) -> None:
-        """One logged item, on the rows in memory."""
-        item = pending.item
-        if isinstance(item, it.Put | it.Upsert) and isinstance(item.rows, it.Inline):
-            rows = decode_rows(pending.payloads[item.rows.payload])
-            if isinstance(item, it.Upsert):
-                self._memory = self._memory.kill_keys(key_values(rows, self._key), self._key)
-            self._put(pending, rows)
-        elif isinstance(item, it.DeleteKeys):
-            keys = decode_rows(pending.payloads[item.keys])
-            self._memory = self._memory.kill_keys(key_values(keys, self._key), self._key)
+    def _one(self, step: Step, touches: _Touches, moved: Sequence[_Moved]) -> None:
+        """One step, on the rows in memory."""
+        item = step.item
+        if step.rows is not None:
+            self._rows(step, step.rows)
         elif isinstance(item, it.DeleteRows):
-            self._delete(touches.removed[pending.seq])
+            self._delete(touches.removed[step.seq])
         elif isinstance(item, it.DeleteWhere):
-            predicate = touches.predicates[pending.seq]
+            predicate = touches.predicates[step.seq]
             if predicate is not None and self._memory.rows.num_rows:
                 self._memory = self._memory.kill(_mask(predicate, self._memory.rows), self._key)
         elif isinstance(item, it.UpdateWhere):
-            self._update(touches.updates[pending.seq], moved)
+            self._update(touches.updates[step.seq], moved)
+
+    def _rows(self, step: Step, rows: pa.Table) -> None:
+        serials = step.serials
+        if not isinstance(step.item, it.Put):
+            self._memory = self._memory.kill_keys(key_values(rows, self._key), self._key)
+            if isinstance(step.item, it.DeleteKeys):
+                return
+            earlier = superseded(rows, self._key) if len(step.items) > 1 else NO_IDS
+            if len(earlier):
+                last = np.setdiff1d(np.arange(rows.num_rows), earlier, assume_unique=True)
+                rows, serials = rows.take(last), serials[last]
+        self._memory = self._memory.add(rows, -(serials + 1), self._key)
 
     def _delete(self, identities: Ids) -> None:
         inside = np.isin(self._memory.identities, identities) & self._memory.alive

@@ -66,11 +66,10 @@ class KeySet:
         self._parts: list[pa.Table] = []
         self._built: pa.Table | None = None
 
-    def add(self, rows: pa.Table, number: int) -> None:
-        """These rows' keys are touched by the item of this number."""
-        keys = rows.select(self._key)
-        numbers = pa.array(np.full(keys.num_rows, number, dtype=np.int64))
-        self._parts.append(keys.append_column(_FIRST, numbers))
+    def add(self, rows: pa.Table, numbers: npt.NDArray[np.int64] | None = None) -> None:
+        """These rows' keys are touched by the items of these numbers, in ascending order; by one item without any."""
+        of = np.zeros(rows.num_rows, dtype=np.int64) if numbers is None else numbers
+        self._parts.append(rows.select(list(self._key)).append_column(_FIRST, pa.array(of)))
 
     def __bool__(self) -> bool:
         return bool(self._parts)

@@ -120,7 +120,7 @@ def _earlier(large: Large, key: tuple[str, ...]) -> Ids:
 
 def _replaced(head: Version, large: Large, key: tuple[str, ...]) -> Ids:
     wanted = KeySet(key)
-    wanted.add(large.version.scan(key, fragments=range(large.first, large.first + large.fragments)).read_all(), 0)
+    wanted.add(large.version.scan(key, fragments=range(large.first, large.first + large.fragments)).read_all())
     found = [
         batch.column(ROW_ID).to_numpy().astype(np.int64)[wanted.first(batch) < NEVER]
         for batch in head.scan(key, row_ids=True, batch_size=_PASS_ROWS)

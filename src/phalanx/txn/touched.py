@@ -113,7 +113,7 @@ class _Looked:
         self._key = footprint.found.shape.key
         self._keys = KeySet(self._key)
         if footprint.keys is not None and footprint.keys.num_rows:
-            self._keys.add(footprint.keys, 0)
+            self._keys.add(footprint.keys)
 
     def __bool__(self) -> bool:
         return self._footprint.whole or bool(self._keys) or bool(len(self.identities))

@@ -7,10 +7,11 @@ Only at the hard limit do writers wait, and say so: then readers could no longer
 
 import logging
 import threading
+from collections.abc import Callable
 
 from phalanx.clock import Deadline
 from phalanx.contents import Contents, Weight, weigh
-from phalanx.errors import PhalanxError, UnavailableError
+from phalanx.errors import NotFoundError, PhalanxError, UnavailableError
 from phalanx.txn.core import Core
 from phalanx.upkeep.cover import cover
 from phalanx.upkeep.flush import flush
@@ -18,7 +19,7 @@ from phalanx.upkeep.limits import DEFAULTS, Limits, limits
 
 log = logging.getLogger("phalanx.upkeep")
 
-_FLUSH_SECONDS = 300.0
+_SECONDS = 300.0
 _POLL = 0.02
 
 
@@ -28,7 +29,7 @@ class Background:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._lock = threading.Lock()
-        self._running: dict[str, threading.Thread] = {}
+        self._running: dict[tuple[str, str], threading.Thread] = {}
         self._seen: dict[str, tuple[int, float]] = {}
         self._closed = False
         self._known: tuple[object, Limits] = (None, DEFAULTS)
@@ -76,14 +77,17 @@ class Background:
 
     def start(self, table: str) -> None:
         """Begin to flush a table, unless that is under way or the lake does without."""
-        if self.limits.background == "off":
-            return
+        if self.limits.background == "on":
+            self._run(("flush", table), lambda: self._flush(table))
+
+    def _run(self, what: tuple[str, str], work: Callable[[], None]) -> None:
+        """Do something in a thread of its own, unless it is being done."""
         with self._lock:
-            running = self._running.get(table)
+            running = self._running.get(what)
             if self._closed or (running is not None and running.is_alive()):
                 return
-            thread = threading.Thread(target=self._flush, args=(table,), name="phalanx-flush", daemon=True)
-            self._running[table] = thread
+            thread = threading.Thread(target=work, name=f"phalanx-{what[0]}", daemon=True)
+            self._running[what] = thread
             thread.start()
 
     def _help(self, table: str) -> None:
@@ -102,13 +106,19 @@ class Background:
             thread.join()
 
     def _flush(self, table: str) -> None:
+        """Flush; then, in a thread of its own, index what was written out: a long build holds up no flush."""
+        self._try("flush", lambda deadline: flush(self._core, table, deadline))
+        self._run(("index", table), lambda: self._try("index", lambda deadline: cover(self._core, table, deadline)))
+
+    def _try(self, what: str, work: Callable[[Deadline], object]) -> None:
         try:
-            flush(self._core, table, Deadline.after(self._core.clock, _FLUSH_SECONDS))
-            cover(self._core, table, Deadline.after(self._core.clock, _FLUSH_SECONDS))
+            work(Deadline.after(self._core.clock, _SECONDS))
+        except NotFoundError:
+            return  # the table was dropped meanwhile
         except PhalanxError as error:
-            log.warning("a flush in the background failed; nothing is lost, it will be tried again: %s", error)
+            log.warning("a background %s failed; nothing is lost, it will be tried again: %s", what, error)
         except Exception:
-            log.exception("a flush in the background failed; nothing is lost, it will be tried again")
+            log.exception("a background %s failed; nothing is lost, it will be tried again", what)
 
     def _crossed(self, contents: Contents, position: int) -> bool:
         """Whether it was the entry at this position, so that of many processes one flushes."""

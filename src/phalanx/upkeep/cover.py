@@ -45,7 +45,7 @@ def wanted(here: Found) -> tuple[Index, ...]:
 def cover(core: Core, table: str, deadline: Deadline, *, least_rows: int = LEAST_ROWS) -> Covered:
     """Build what is missing; without effect if nothing is."""
     here = locate(core.refresh(), table)
-    head = core.datasets.open(table, here.contents.head.manifest)
+    head = core.datasets.own(table, here.contents.head.manifest)
     built = list(_built(head, wanted(here), least_rows))
     unwanted = _unwanted(head, wanted(here))
     if not built and not unwanted:

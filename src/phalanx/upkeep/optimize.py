@@ -35,7 +35,7 @@ def optimize(core: Core, table: str, deadline: Deadline, target_rows: int = TARG
     """Flush a table, rewrite the fragments that are worth it, and index all of it."""
     flush(core, table, deadline)
     here = locate(core.refresh(), table)
-    head = core.datasets.open(table, here.contents.head.manifest)
+    head = core.datasets.own(table, here.contents.head.manifest)
     done = skipped = 0
     for group in rewrite.plan(head, target_rows):
         rewritten = rewrite.run(head, group)

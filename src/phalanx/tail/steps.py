@@ -1,0 +1,68 @@
+"""Logged items, made ready to be applied: neighbours of one kind are decoded together and count as one step.
+
+Ten thousand one-row upserts in a row are one batch of ten thousand rows: nothing lies between them that could tell the
+difference, as long as the last one of a key wins.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from phalanx.contents import Pending
+from phalanx.log import item as it
+from phalanx.runs import NO_IDS, Ids
+from phalanx.tail.payload import decode_rows
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Neighbouring items of one kind; `rows` are the rows or keys they bring, `numbers` whose each of them is."""
+
+    items: Sequence[Pending]
+    rows: pa.Table | None = None
+    numbers: Ids = NO_IDS
+    serials: Ids = NO_IDS
+
+    @property
+    def item(self) -> it.Item:
+        """What they do."""
+        return self.items[0].item
+
+    @property
+    def seq(self) -> int:
+        """The number of the first."""
+        return self.items[0].seq
+
+
+def steps(run: Iterable[Pending]) -> Iterator[Step]:
+    """The steps of a run of logged items, in order."""
+    for kind, group in groupby(run, key=_kind):
+        items = list(group)
+        if kind is None:
+            yield from (Step([one]) for one in items)
+        else:
+            yield _together(items)
+
+
+def _kind(pending: Pending) -> type | None:
+    item = pending.item
+    return type(item) if isinstance(item, it.Put | it.Upsert | it.DeleteKeys) else None
+
+
+def _together(items: list[Pending]) -> Step:
+    parts = [decode_rows(one.payloads[_payload(one.item)]) for one in items]
+    rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts).combine_chunks()
+    counts = [part.num_rows for part in parts]
+    numbers = np.repeat(np.array([one.seq for one in items], dtype=np.int64), counts)
+    starts = np.repeat(np.cumsum([0, *counts[:-1]], dtype=np.int64), counts)
+    firsts = np.repeat(np.array([one.serial for one in items], dtype=np.int64), counts)
+    return Step(items, rows, numbers, firsts + np.arange(len(numbers), dtype=np.int64) - starts)
+
+
+def _payload(item: it.Item) -> int:
+    if isinstance(item, it.DeleteKeys):
+        return item.keys
+    rows = getattr(item, "rows", None)
+    return rows.payload if isinstance(rows, it.Inline) else 0
