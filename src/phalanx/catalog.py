@@ -200,7 +200,7 @@ def _cover(state: State, landing: Landing, action: it.Cover) -> State:
 
 
 def _declare_index(state: State, landing: Landing, action: it.DeclareIndex) -> State:
-    return _holding(state, action.table, held.declare(state.contents[action.table], action))
+    return _holding(state, action.table, held.declare(state.contents[action.table], landing, action))
 
 
 def _drop_index(state: State, landing: Landing, action: it.DropIndex) -> State:

@@ -27,12 +27,18 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
 
 class Index(msgspec.Struct, frozen=True, gc=False):
-    """An index that a table wants."""
+    """An index that a table wants; `since` is the position that declared it."""
 
     name: str
     column: str
     kind: it.IndexKind
     options: dict[str, int | float | str | bool]
+    since: int = 0
+
+    @property
+    def stored(self) -> str:
+        """What Lance calls it: one that is dropped and declared anew under the same name is another one."""
+        return f"{self.name}-{self.since}" if self.since else self.name
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
@@ -153,7 +159,7 @@ def flush(contents: Contents, landing: Landing, action: it.Flush) -> Contents:
         weight = weight.plus(weigh(items[seq]), -1)
         items = items.remove(seq)
     if action.moved is not None:
-        items = _renumbered(items, range(action.until, contents.until), action, landing)
+        items, weight = _renumbered(items, weight, range(action.until, contents.until), action, landing)
     return msgspec.structs.replace(
         contents,
         head=Head(action.head, action.next_row_id),
@@ -166,8 +172,8 @@ def flush(contents: Contents, landing: Landing, action: it.Flush) -> Contents:
 
 
 def _renumbered(
-    items: HashTrieMap[int, Pending], behind: range, action: it.Flush, landing: Landing
-) -> HashTrieMap[int, Pending]:
+    items: HashTrieMap[int, Pending], weight: Weight, behind: range, action: it.Flush, landing: Landing
+) -> tuple[HashTrieMap[int, Pending], Weight]:
     """The items behind a flush that name rows by identity, with the identities that the flush gave them (rule D2)."""
     before: Ids | None = None
     for seq in behind:
@@ -175,8 +181,9 @@ def _renumbered(
         if isinstance(pending.item, it.DeleteRows) and action.moved is not None:
             before = decode_ids(landing.payloads[action.moved]) if before is None else before
             now = renumbered(decode_ids(pending.payloads[pending.item.identities]), before, action.limit)
-            items = items.insert(seq, msgspec.structs.replace(pending, payloads=(encode_ids(now),)))
-    return items
+            after = msgspec.structs.replace(pending, payloads=(encode_ids(now),))
+            items, weight = items.insert(seq, after), weight.plus(weigh(pending), -1).plus(weigh(after))
+    return items, weight
 
 
 def flush_is_void(contents: Contents, action: it.Flush) -> bool:
@@ -211,9 +218,9 @@ def cover_is_void(contents: Contents, action: it.Cover) -> bool:
     return contents.generation != action.generation or contents.head.manifest != action.base
 
 
-def declare(contents: Contents, action: it.DeclareIndex) -> Contents:
+def declare(contents: Contents, landing: Landing, action: it.DeclareIndex) -> Contents:
     """The contents of a table that wants one more index."""
-    wanted = Index(action.name, action.column, action.kind, action.options)
+    wanted = Index(action.name, action.column, action.kind, action.options, landing.position)
     return msgspec.structs.replace(contents, indexes=(*contents.indexes, wanted))
 
 
@@ -227,8 +234,9 @@ def taken(item: it.Item, payloads: Sequence[bytes | memoryview]) -> tuple[it.Ite
     """The item with only its own payloads, so that a tail does not keep whole entries alive."""
     if not payloads:
         return item, ()
-    if len(payloads) == 1 and getattr(item, "hidden", None) is None:
-        return item, (bytes(payloads[0]),)  # it is this item's, or nobody asks for it
+    rows = getattr(item, "rows", None)
+    if len(payloads) == 1 and isinstance(rows, it.Inline) and not rows.payload:
+        return item, (bytes(payloads[0]),)  # by far the most frequent case
     own: list[bytes] = []
 
     def take(index: int | None) -> int | None:

@@ -1,5 +1,6 @@
 """Indexes as users declare them: once; from then on maintenance keeps them covering."""
 
+import contextlib
 from collections.abc import Mapping
 
 import msgspec
@@ -7,7 +8,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from phalanx.clock import Deadline
-from phalanx.errors import InvalidInputError
+from phalanx.errors import InvalidInputError, PhalanxError
 from phalanx.log import item as it
 from phalanx.tables.index import VECTOR, segments
 from phalanx.txn.core import Core, locate
@@ -16,6 +17,7 @@ from phalanx.upkeep.flush import flush
 
 Options = Mapping[str, int | float | str | bool]
 _BUILD_SECONDS = 3600.0
+_OWN = "phalanx_"
 
 
 class IndexInfo(msgspec.Struct, frozen=True):
@@ -33,13 +35,17 @@ class IndexInfo(msgspec.Struct, frozen=True):
 def create(core: Core, table: str, column: str, kind: str, name: str | None, options: Options) -> int:
     """Declare an index and build it for what is there; the version of the lake that declares it."""
     here = locate(core.refresh(), table)
-    _check(here.shape.schema, column, kind)
+    _check(here.shape.schema, column, kind, name)
     known: it.IndexKind = kind  # type: ignore[assignment]
     action = it.DeclareIndex(table, name or f"{column}_{kind}", column, known, dict(options))
     deadline = Deadline.after(core.clock, _BUILD_SECONDS)
     flush(core, table, deadline)
     landed = core.commit([action])
-    cover(core, table, deadline)
+    failed = cover(core, table, deadline).failed.get(action.name)
+    if failed is not None:
+        with contextlib.suppress(PhalanxError):
+            drop(core, table, action.name)
+        raise failed
     return landed
 
 
@@ -56,13 +62,15 @@ def listed(core: Core, table: str) -> list[IndexInfo]:
     there = set(head.fragments)
     infos = []
     for spec in wanted(here):
-        own = [segment for segment in held if segment.name == spec.name]
-        covered = there.intersection(*[set().union(*(segment.fragments for segment in own))])
+        own = [segment for segment in held if segment.name == spec.stored]
+        covered = there.intersection(set().union(*(segment.fragments for segment in own)))
         infos.append(IndexInfo(spec.name, spec.column, spec.kind, spec.options, len(own), len(covered), len(there)))
     return infos
 
 
-def _check(schema: pa.Schema, column: str, kind: str) -> None:
+def _check(schema: pa.Schema, column: str, kind: str, name: object) -> None:
+    if name is not None and (not isinstance(name, str) or not name or name.startswith(_OWN)):
+        raise InvalidInputError(f"an index cannot be called {name!r}: give a name that does not begin with {_OWN!r}")
     kinds = ("btree", "bitmap", "inverted", *sorted(VECTOR))
     if kind not in kinds:
         raise InvalidInputError(f"there is no kind of index {kind!r}; there is: {', '.join(kinds)}")

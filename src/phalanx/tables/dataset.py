@@ -63,14 +63,21 @@ class Version:
     def indexed(self) -> frozenset[str]:
         """The names of the indexes that it has, for some of its fragments at least."""
         with speaking("reading indexes"):
-            return frozenset(one["name"] for one in self.dataset.list_indices())
+            return frozenset(one.name for one in self.dataset.describe_indices())
 
     @functools.cached_property
     def indexed_columns(self) -> frozenset[str]:
         """The columns that have a scalar index."""
         with speaking("reading indexes"):
-            found = self.dataset.list_indices()
-        return frozenset(name for one in found if one["type"] in _SCALAR for name in one["fields"])
+            found = self.dataset.describe_indices()
+        return frozenset(name for one in found if one.index_type in _SCALAR for name in one.field_names)
+
+    @functools.cached_property
+    def searchable(self) -> frozenset[str]:
+        """The columns that have a full-text index."""
+        with speaking("reading indexes"):
+            found = self.dataset.describe_indices()
+        return frozenset(name for one in found if one.index_type == "Inverted" for name in one.field_names)
 
     def fragment(self, number: int) -> LanceFragment:
         """One fragment."""

@@ -1,12 +1,12 @@
 """Indexes of a dataset: built for some of its fragments, announced on whatever head the table has by then.
 
 An index is a set of segments, each for some fragments; rows of other fragments are found without it. Announcing the
-same segment for other fragments gives wrong answers, so what was rewritten gets a new segment. Rows that were deleted
-since a segment was built are left out by Lance itself.
+same segment for other fragments gives wrong answers, so what was rewritten gets a new segment; two segments of one index
+for the same fragment make Lance panic. Rows that were deleted since a segment was built are left out by Lance itself.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from lance.dataset import Index as LanceIndex
@@ -18,6 +18,19 @@ from phalanx.tables.speaking import speaking
 VECTOR = frozenset({"ivf_flat", "ivf_pq", "ivf_sq", "ivf_hnsw_pq", "ivf_hnsw_sq"})
 
 
+class Spec(Protocol):
+    """What an index is to be; `stored` is what Lance calls it."""
+
+    @property
+    def stored(self) -> str: ...  # noqa: D102 - said above
+    @property
+    def column(self) -> str: ...  # noqa: D102
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def options(self) -> Mapping[str, Any]: ...  # noqa: D102
+
+
 class Segment(msgspec.Struct, frozen=True):
     """A part of an index that a version has: for which fragments, and what Lance calls it."""
 
@@ -27,56 +40,73 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 class Built(msgspec.Struct, frozen=True):
-    """A segment on disk that no version has yet, and the segments of the same index that it takes the place of."""
+    """A segment on disk that no version has yet."""
 
     name: str
     fragments: frozenset[int]
     made: LanceIndex
-    instead_of: frozenset[str]
 
 
 def segments(version: Version) -> list[Segment]:
     """What a version is indexed by."""
     with speaking("reading indexes"):
-        found = version.dataset.list_indices()
-    return [Segment(one["name"], frozenset(one["fragment_ids"]), str(one["uuid"])) for one in found]
+        found = version.dataset.describe_indices()
+        return [
+            Segment(one.name, frozenset(part.fragment_ids), str(part.uuid)) for one in found for part in one.segments
+        ]
 
 
-def build(
-    version: Version,
-    name: str,
-    column: str,
-    kind: str,
-    options: Mapping[str, Any],
-    fragments: Sequence[int],
-    instead_of: frozenset[str] = frozenset(),
-) -> Built:
-    """Build one segment. This is the work; nothing is visible yet."""
-    given = dict(options)
-    with speaking(f"building index {name}"):
+def build(version: Version, spec: Spec, fragments: Sequence[int]) -> Built | None:
+    """Build one segment: this is the work, and nothing is visible yet. None if there was too little to learn from."""
+    with speaking(f"building an index on column {spec.column!r}"):
         made = version.dataset.create_index_uncommitted(
-            column, kind.upper(), name=name, fragment_ids=list(fragments), replace=True, **given
+            spec.column,
+            spec.kind.upper(),
+            name=spec.stored,
+            fragment_ids=list(fragments),
+            replace=True,
+            train=bool(fragments),
+            **spec.options,
         )
-        if kind == "inverted":
+        if spec.kind == "inverted" and fragments:
             made = version.dataset.merge_existing_index_segments([made])
-    return Built(name, frozenset(fragments), made, instead_of)
+    return Built(spec.stored, frozenset(fragments), made) if made.fragment_ids or not fragments else None
+
+
+def any_value(version: Version, column: str, fragments: Sequence[int]) -> bool:
+    """Whether a row of these fragments has a value there."""
+    rows = version.scan([column], fragments=fragments)
+    return any(batch.num_rows > batch.column(0).null_count for batch in rows)
+
+
+def fits(built: Built, head: Version, held: Sequence[Segment]) -> bool:
+    """Whether a segment is for fragments that a version has, and covers more than those do that it would replace."""
+    there = set(head.fragments)
+    if not built.fragments:
+        return all(one.name != built.name for one in held)
+    rivals = [one.fragments & there for one in _rivals(built, held)]
+    inside = built.fragments <= there and all(one <= built.fragments for one in rivals)
+    return inside and (len(rivals) > 1 or built.fragments > frozenset().union(*rivals))
 
 
 def announce(
     datasets: Datasets, head: Version, built: Sequence[Built], unwanted: frozenset[str] = frozenset()
 ) -> Version | None:
-    """The head with more segments, and without those that are unwanted; None if one is for fragments it has no more."""
-    there = set(head.fragments)
-    if any(not one.fragments <= there for one in built):
-        return None
-    gone = unwanted.union(*(one.instead_of for one in built)) if built else unwanted
-    removed = [_named(one, head) for one in segments(head) if one.uuid in gone]
+    """The head with these segments instead of those for the same fragments, and without what is unwanted."""
+    held = segments(head)
+    gone = unwanted.union(*(frozenset(rival.uuid for rival in _rivals(one, held)) for one in built))
+    removed = [_named(one, head) for one in held if one.uuid in gone]
     if not built and not removed:
         return None
     made = datasets.commit(head, LanceOperation.CreateIndex([one.made for one in built], removed))
     names = [f"_indices/{one.made.uuid}/{file.path}" for one in built for file in one.made.files or []]
     datasets.persist(head.table, [*names, manifest_name(made.manifest)])
     return made
+
+
+def _rivals(built: Built, held: Sequence[Segment]) -> list[Segment]:
+    """The segments of the same index for some of the same fragments."""
+    return [one for one in held if one.name == built.name and one.fragments & built.fragments]
 
 
 def _named(segment: Segment, head: Version) -> LanceIndex:

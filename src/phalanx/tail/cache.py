@@ -26,7 +26,7 @@ class Overlays:
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, _Shelf] = OrderedDict()
         self._writing = threading.Lock()
-        self._written: dict[tuple[str, int, int, int], Version] = {}
+        self._written: list[tuple[Overlay, Version]] = []
 
     def at(self, shape: Shape, contents: Contents) -> Overlay:
         """A table's overlay with all the items that its contents name."""
@@ -38,16 +38,18 @@ class Overlays:
         return shelf.at(shape, contents, self.datasets)
 
     def written_out(self, overlay: Overlay) -> Version:
-        """An overlay as a real Lance version that nobody else sees: made once for each state of a table."""
+        """An overlay as a real Lance version that nobody else sees: made once for each.
+
+        What counts is which overlay it is: a transaction's own has the same numbers as what others have committed.
+        """
         if overlay.until == overlay.first_pending:
             return self.datasets.open(overlay.shape.table, overlay.head.manifest)
-        key = (overlay.shape.table, overlay.generation, overlay.head.manifest, overlay.until)
         with self._writing:
-            if key not in self._written:
-                self._written[key] = write_out(overlay, self.datasets).version
-                while len(self._written) > _WRITTEN:
-                    self._written.pop(next(iter(self._written)))
-            return self._written[key]
+            found = next((version for one, version in self._written if one is overlay), None)
+            if found is None:
+                found = write_out(overlay, self.datasets).version
+                self._written = [(overlay, found), *self._written[: _WRITTEN - 1]]
+            return found
 
 
 class _Shelf:

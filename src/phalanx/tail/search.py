@@ -130,10 +130,8 @@ class Search:
 
     def _text_column(self, column: str | None, version: Version) -> str:
         fitting = [one.name for one in self._schema if types.is_string(one.type) or types.is_large_string(one.type)]
-        indexed = {
-            name for one in version.dataset.list_indices() if one["type"] == "Inverted" for name in one["fields"]
-        }
-        chosen = _chosen(column, [name for name in fitting if name in indexed] if column is None else fitting, "text")
+        indexed = [name for name in fitting if name in version.searchable]
+        chosen = _chosen(column, indexed if column is None else fitting, "text")
         if chosen not in indexed:
             raise InvalidInputError(
                 f"column {chosen!r} has no full-text index: create_index({chosen!r}, 'inverted') first"

@@ -2,17 +2,19 @@
 
 Keyed tables keep an index on the first column of their key by themselves. A new segment is built for the fragments that
 have none; when there are too many segments, or for vectors when too much is left out, one is built for all of them. What
-was built is announced on whatever head the table has by then: nothing is built twice because somebody flushed.
+was built is announced on whatever head the table has by then: nothing is built twice because somebody flushed, and
+nothing is announced for fragments that another process has covered meanwhile. An index that cannot be built holds up no
+other one.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from phalanx.clock import Deadline
-from phalanx.contents import Contents, Index
-from phalanx.errors import ConflictError
+from phalanx.contents import Index
+from phalanx.errors import ConflictError, PhalanxError
 from phalanx.log import item as it
 from phalanx.tables import index as indexes
 from phalanx.tables.dataset import Version
@@ -30,9 +32,10 @@ ATTEMPTS = 8
 
 
 class Covered(msgspec.Struct, frozen=True):
-    """The indexes that were built or brought up to date."""
+    """The indexes that were built or brought up to date, and those that could not be, with the reason."""
 
     names: tuple[str, ...] = ()
+    failed: dict[str, PhalanxError] = {}
 
 
 def wanted(here: Found) -> tuple[Index, ...]:
@@ -46,36 +49,39 @@ def cover(core: Core, table: str, deadline: Deadline, *, least_rows: int = LEAST
     """Build what is missing; without effect if nothing is."""
     here = locate(core.refresh(), table)
     head = core.datasets.own(table, here.contents.head.manifest)
-    built = list(_built(head, wanted(here), least_rows))
-    unwanted = _unwanted(head, wanted(here))
-    if not built and not unwanted:
-        return Covered()
+    built: dict[str, indexes.Built] = {}
+    failed: dict[str, PhalanxError] = {}
+    for spec in wanted(here):
+        try:
+            made = _built(head, spec, least_rows)
+        except PhalanxError as error:
+            log.warning("index %s of table %s cannot be built; readers do without: %s", spec.name, table, error)
+            failed[spec.name] = error
+        else:
+            built.update({} if made is None else {spec.stored: made})
     for _ in range(ATTEMPTS):
-        contents = locate(core.refresh(), table).contents
-        if contents.generation != here.contents.generation:
+        now = locate(core.refresh(), table)
+        if now.contents.generation != here.contents.generation:
             break
-        names = _announced(core, table, contents, built, unwanted, deadline)
+        names = _announced(core, now, built, deadline)
         if names is not None:
-            return Covered(names)
-    return Covered()
+            return Covered(names, failed)
+    return Covered((), failed)
 
 
 def _announced(
-    core: Core,
-    table: str,
-    contents: Contents,
-    built: list[indexes.Built],
-    unwanted: frozenset[str],
-    deadline: Deadline,
+    core: Core, here: Found, built: Mapping[str, indexes.Built], deadline: Deadline
 ) -> tuple[str, ...] | None:
     """The names of what landed; None if the head moved meanwhile."""
+    table, contents = here.table.id, here.contents
     head = core.datasets.open(table, contents.head.manifest)
-    there = set(head.fragments)
-    fitting = [one for one in built if one.fragments <= there]
-    made = indexes.announce(core.datasets, head, fitting, unwanted)
+    held = indexes.segments(head)
+    specs = {spec.stored: spec for spec in wanted(here)}
+    fitting = [one for name, one in built.items() if name in specs and indexes.fits(one, head, held)]
+    made = indexes.announce(core.datasets, head, fitting, _unwanted(head, held, specs, fitting))
     if made is None:
         return ()
-    names = tuple(sorted({one.name for one in fitting}))
+    names = tuple(sorted(specs[one.name].name for one in fitting))
     action = it.Cover(table, contents.generation, contents.head.manifest, made.manifest, names)
     try:
         core.committer.commit(core.intent([action], deadline))
@@ -85,35 +91,42 @@ def _announced(
     return names
 
 
-def _built(head: Version, specs: tuple[Index, ...], least_rows: int) -> Iterator[indexes.Built]:
-    held = indexes.segments(head)
+def _built(head: Version, spec: Index, least_rows: int) -> indexes.Built | None:
+    """What brings an index up to date; None if too little is missing, or there is too little to learn from."""
+    own = [segment for segment in indexes.segments(head) if segment.name == spec.stored]
     there = frozenset(head.fragments)
-    for spec in specs:
-        own = [segment for segment in held if segment.name == spec.name]
-        missing = there.difference(*(segment.fragments for segment in own))
-        rows = _rows(head, missing)
-        if rows < (1 if not own and spec.name != KEY_INDEX else least_rows):  # what was asked for is built at any size
-            continue
-        anew = _anew(spec, own, rows, head.rows)
-        fragments = there if anew else missing
-        replaced = frozenset(segment.uuid for segment in own) if anew else frozenset()
-        yield indexes.build(head, spec.name, spec.column, spec.kind, spec.options, sorted(fragments), replaced)
+    covering = [segment for segment in own if segment.fragments & there]
+    missing = there.difference(*(segment.fragments for segment in own))
+    rows = sum(head.fragment(one).count_rows() for one in missing)
+    if spec.kind == "inverted" and not own and not rows:
+        return indexes.build(head, spec, [])  # covers nothing, and says how text is read
+    if rows < (1 if not covering and spec.name != KEY_INDEX else least_rows):  # what was asked for, at any size
+        return None
+    if spec.kind in indexes.VECTOR and not indexes.any_value(head, spec.column, sorted(missing)):
+        return None
+    anew = _anew(spec, covering, rows, head.rows)
+    return indexes.build(head, spec, sorted(there if anew else missing))
 
 
-def _anew(spec: Index, own: list[indexes.Segment], missing: int, rows: int) -> bool:
-    if spec.kind in indexes.VECTOR:
-        return missing > LEFT_OUT * rows or not own
-    return len(own) >= MOST_SEGMENTS or not own
+def _anew(spec: Index, own: Sequence[indexes.Segment], missing: int, rows: int) -> bool:
+    return not own or len(own) >= MOST_SEGMENTS or (spec.kind in indexes.VECTOR and missing > LEFT_OUT * rows)
 
 
-def _unwanted(head: Version, specs: tuple[Index, ...]) -> frozenset[str]:
-    """Segments of indexes that were dropped, and those none of whose fragments is left."""
-    names = {spec.name for spec in specs}
+def _unwanted(
+    head: Version,
+    held: Sequence[indexes.Segment],
+    specs: Mapping[str, Index],
+    built: Sequence[indexes.Built],
+) -> frozenset[str]:
+    """Segments of indexes that were dropped, and those none of whose fragments is left.
+
+    A full-text index keeps its last one all the same: it says how text is read.
+    """
     there = set(head.fragments)
-    return frozenset(
-        segment.uuid for segment in indexes.segments(head) if segment.name not in names or not segment.fragments & there
-    )
-
-
-def _rows(version: Version, fragments: frozenset[int]) -> int:
-    return sum(version.fragment(one).count_rows() for one in fragments)
+    gone = {one.uuid for one in held if one.name not in specs or not one.fragments & there}
+    replaced = {one.name for one in built}
+    for spec in specs.values():
+        own = [one.uuid for one in held if one.name == spec.stored]
+        if spec.kind == "inverted" and own and spec.stored not in replaced and gone.issuperset(own):
+            gone.remove(own[-1])
+    return frozenset(gone)
