@@ -23,6 +23,8 @@ _PASS_ROWS = 1 << 16
 
 def rows_of_keys(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, ...]) -> Ids:
     """The row ids of a segment's rows that have one of these keys."""
+    if not keys.num_rows:
+        return NO_IDS
     wanted = KeySet(key)
     wanted.add(keys)
     words = _words(version, segment, keys, key)
