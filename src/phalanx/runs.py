@@ -3,17 +3,23 @@
 What was written together is numbered together, so a set of millions is often a few numbers long.
 """
 
+from typing import Annotated
+
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from phalanx.errors import CorruptionError
 
 Ids = npt.NDArray[np.int64]
 NO_IDS: Ids = np.empty(0, dtype=np.int64)
 
+_Number = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_Length = Annotated[int, Meta(ge=1, le=1 << 36)]
+
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[tuple[int, int, int]])
+_decoder = msgspec.msgpack.Decoder(list[tuple[_Number, _Number, _Length]])
 
 
 def encode_ids(ids: Ids) -> bytes:
