@@ -79,7 +79,8 @@ def _check(schema: pa.Schema, column: str, kind: str, name: object) -> None:
     of = schema.field(column).type
     vector = types.is_fixed_size_list(of) and types.is_floating(of.value_type)
     text = types.is_string(of) or types.is_large_string(of)
-    fits = vector if kind in VECTOR else text if kind == "inverted" else not types.is_nested(of)
+    plain = not (types.is_nested(of) or types.is_dictionary(of) or types.is_null(of))
+    fits = vector if kind in VECTOR else text if kind == "inverted" else plain
     if not fits:
         needs = "fixed-size vectors" if kind in VECTOR else "text" if kind == "inverted" else "plain values"
-        raise InvalidInputError(f"a {kind} index needs a column of {needs}: {column!r} is of type {of}")
+        raise InvalidInputError(f"an index of kind {kind} needs a column of {needs}: {column!r} is of type {of}")

@@ -30,8 +30,8 @@ def check_schema(schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
         raise InvalidInputError("a table needs at least one column")
     names = list(schema.names)
     for name in names:
-        if not name or name in _RESERVED or "." in name or any(ord(char) < 32 for char in name):
-            raise InvalidInputError(f"{name!r} cannot be the name of a column: choose another one, without dots")
+        if not name or name in _RESERVED or name == "*" or any(char in ".`" or ord(char) < 32 for char in name):
+            raise InvalidInputError(f"{name!r} cannot be the name of a column: choose another one, without dots or `")
         if names.count(name) > 1:
             raise InvalidInputError(f"column {name!r} is there twice: column names must differ")
     for name in key:

@@ -75,6 +75,8 @@ CASES: list[Bad] = [
     ("floating key", InvalidInputError, "double", lambda lake: lake.create_table("x", [{"a": 1.5}], key="a")),
     ("reserved column", InvalidInputError, "_rowid", lambda lake: lake.create_table("x", [{"_rowid": 1}])),
     ("column with a dot", InvalidInputError, "a.b", lambda lake: lake.create_table("x", [{"a.b": 1}])),
+    ("column with a backtick", InvalidInputError, "a`b", lambda lake: lake.create_table("x", [{"a`b": 1}])),
+    ("column called *", InvalidInputError, "name of a column", lambda lake: lake.create_table("x", [{"*": 1}])),
     ("no token", InvalidInputError, "lake.token", lambda lake: lake.transaction(token="again")),
     ("bad timeout", InvalidInputError, "timeout", lambda lake: lake["t"].append([ROW], timeout=-1)),
     ("bad limit of flush", InvalidInputError, "flush.rows", lambda lake: lake.set_property("flush.rows", "many")),

@@ -46,7 +46,10 @@ def spelled(value: "pa.Scalar[Any]") -> str | None:
     """One value as Lance's scanner reads it back exactly, or None."""
     for check, spell in _SPELLINGS:
         if value.is_valid and check(value.type):
-            return spell(value)
+            try:
+                return spell(value)
+            except _UnspeakableError:
+                return None
     return None
 
 
