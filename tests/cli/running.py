@@ -5,7 +5,7 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,12 +27,13 @@ Run = Callable[..., Result]
 def real(*arguments: object, **options: object) -> "subprocess.CompletedProcess[str]":
     """Run the command in a process of its own."""
     command = [sys.executable, "-m", "phalanx", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)  # type: ignore[call-overload, no-any-return]
+    asked = {"capture_output": True, "text": True, "timeout": 60, **options}
+    return subprocess.run(command, check=False, **asked)  # type: ignore[call-overload, no-any-return]
 
 
-def start(*arguments: object, **options: object) -> "subprocess.Popen[str]":
-    """Start the command, with a buffered stdout as users have it."""
-    command = [sys.executable, "-m", "phalanx", *map(str, arguments)]
+def start(*arguments: object, before: Sequence[str] = (), **options: object) -> "subprocess.Popen[str]":
+    """Start the command, with a buffered stdout as users have it; `before` is what runs it."""
+    command = [*before, sys.executable, "-m", "phalanx", *map(str, arguments)]
     buffered = {key: value for key, value in environment().items() if key != "PYTHONUNBUFFERED"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.Popen(command, env=buffered, text=True, **pipes)  # type: ignore[call-overload, no-any-return]
