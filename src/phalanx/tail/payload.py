@@ -24,12 +24,14 @@ def encode_rows(rows: pa.Table) -> bytes:
 def decode_rows(data: bytes) -> pa.Table:
     """The inverse of `encode_rows`; no byte is copied."""
     try:
+        if not data.endswith(_END):
+            raise pa.ArrowInvalid("the stream has no end")
         schema, size = _schema(data)
         if schema is None:
             with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
                 return reader.read_all()
         return _batches(data, schema, size)
-    except (pa.ArrowInvalid, OSError, struct.error) as error:
+    except (pa.ArrowException, EOFError, OSError, struct.error) as error:
         msg = f"rows in the log cannot be read: {error}; run `phalanx check`"
         raise CorruptionError(msg) from error
 
