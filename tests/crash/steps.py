@@ -1,0 +1,111 @@
+"""Work on a lake, step by step: whoever watches is told before each step, and may let the process die there.
+
+A step is whatever can be the last thing a process did: rows written, a version staged, files made durable, an object
+put. Between two steps nothing reaches the disk that anybody could find.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx.clock import SYSTEM
+from phalanx.lake import Lake, join
+from phalanx.objects import Blob, Put, Store, layout, open_store
+from phalanx.tables import index, rewrite
+from phalanx.tail import writeout
+from phalanx.testing.wrapping import WrappedStore
+from phalanx.txn import bulk
+
+Held = dict[str, list[tuple[Any, ...]]]
+"""The rows of every table, sorted."""
+AFTER = "after the entry"
+
+
+class Death(BaseException):
+    """The process dies here: nothing catches it, and nothing is done after it."""
+
+
+class Steps:
+    """The steps that were taken, by name; `before` is called with the number and the name of each, from 1 on."""
+
+    def __init__(self, before: Callable[[int, str], None] | None = None) -> None:
+        self.names: list[str] = []
+        self._before = before
+        self._nested = False
+
+    def take(self, name: str) -> None:
+        """One more step is about to be taken; what the watcher does itself does not count."""
+        if self._nested:
+            return
+        self.names.append(name)
+        if self._before is not None:
+            self._nested = True
+            try:
+                self._before(len(self.names), name)
+            finally:
+                self._nested = False
+
+
+def dying(at: int) -> Steps:
+    """A process that dies before its step of this number."""
+
+    def before(number: int, name: str) -> None:
+        if number >= at:  # the dead take no further step, whatever their code does on the way out
+            raise Death(name)
+
+    return Steps(before)
+
+
+class _Stepping(WrappedStore):
+    def __init__(self, inner: Store, steps: Steps) -> None:
+        super().__init__(inner)
+        self._steps = steps
+
+    def persist(self, names: Iterable[str]) -> None:
+        self._steps.take("persist")
+        super().persist(names)
+
+    def _create(self, blob: Blob, name: str, data: bytes) -> Put:
+        self._steps.take(f"put {name.partition('/')[0]}")
+        outcome = super()._create(blob, name, data)
+        if name.startswith(layout.LOG):
+            self._steps.take(AFTER)
+        return outcome
+
+
+@contextmanager
+def stepping(path: Path, steps: Steps) -> Iterator[Lake]:
+    """A handle on the lake there whose steps are watched. It is never closed: its process may be dead."""
+    lake = join(_Stepping(open_store(path), steps), SYSTEM, None, timeout=30)
+    with pytest.MonkeyPatch.context() as patch:
+        for where, name in (
+            (lake._core.datasets, "commit"),
+            (writeout, "write"),
+            (bulk, "write"),
+            (rewrite, "run"),
+            (index, "build"),
+        ):
+            patch.setattr(where, name, _stepped(steps, name, getattr(where, name)))
+        yield lake
+
+
+def _stepped(steps: Steps, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    def step(*arguments: Any, **options: Any) -> Any:
+        steps.take(name)
+        return work(*arguments, **options)
+
+    return step
+
+
+def rows(lake: Lake) -> Held:
+    """What a lake holds."""
+    snapshot = lake.refresh()
+    return {name: rows_of(snapshot[name].to_arrow().to_pylist()) for name in snapshot.tables()}
+
+
+def rows_of(found: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """Rows as tuples, sorted."""
+    return sorted(tuple(row.values()) for row in found)
