@@ -6,12 +6,16 @@ no value can change; a missing column is null. A stream is read once, batch by b
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, cast
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from pyarrow import compute as pc
+from pyarrow import types
 
 from phalanx.errors import InvalidInputError
 
@@ -70,7 +74,7 @@ def _from_columns(data: Mapping[Any, Any], schema: pa.Schema | None) -> pa.Table
     if schema is None:
         return pa.table(dict(data))
     _require_known(data, schema)
-    return pa.table({name: pa.array(data[name], schema.field(name).type) for name in schema.names if name in data})
+    return pa.table({name: column(data[name], schema.field(name).type) for name in schema.names if name in data})
 
 
 def _from_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:
@@ -80,8 +84,39 @@ def _from_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None) -> p
         return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in held])
     _require_known(names, schema)
     fields = [schema.field(name) for name in schema.names if name in names]
+    arrays = [column([row.get(field.name) for row in held], field.type) for field in fields]
     # Whether a column may be null is checked later, with the column's name.
-    return pa.Table.from_pylist(held, schema=pa.schema([field.with_nullable(nullable=True) for field in fields]))
+    return pa.table(arrays, schema=pa.schema([field.with_nullable(nullable=True) for field in fields]))
+
+
+def column(values: Any, kind: pa.DataType) -> "pa.Array[Any]":  # noqa: ANN401 - whatever Arrow makes an array of
+    """Python values as an array, refused where Arrow would cut something off: it makes 1.5 a 1 without a word."""
+    if isinstance(values, list) and (types.is_integer(kind) or types.is_temporal(kind)):
+        for given in set(map(type, values)):
+            cut = next((check for of, check in _CUTS if issubclass(given, of)), None)
+            if cut is not None and any(cut(value, kind) for value in values if type(value) is given):
+                msg = f"a {given.__name__} would be cut off to become {kind}: round it yourself, or use another type"
+                raise pa.ArrowInvalid(msg)
+    return pa.array(values, kind)
+
+
+def _rest(microseconds: int, kind: Any) -> bool:  # noqa: ANN401 - a type with a unit
+    """Whether a part of a second is finer than the unit."""
+    return microseconds % {"s": 1_000_000, "ms": 1_000}.get(getattr(kind, "unit", ""), 1) != 0
+
+
+def _of_a_moment(value: datetime, kind: pa.DataType) -> bool:
+    return value.time() != time(0) if types.is_date(kind) else _rest(value.microsecond, kind)
+
+
+_CUTS: tuple[tuple[type, Callable[[Any, pa.DataType], bool]], ...] = (
+    (float, lambda value, _: value % 1 != 0),
+    (np.floating, lambda value, _: bool(value % 1 != 0)),
+    (Decimal, lambda value, _: value != value.to_integral_value()),
+    (datetime, _of_a_moment),
+    (time, lambda value, kind: _rest(value.microsecond, kind)),
+    (timedelta, lambda value, kind: _rest(value.microseconds, kind)),
+)
 
 
 def _from_iterable(parts: Iterator[Any]) -> Source:

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute as pc
 
+from phalanx.data import column
+
 _FIRST = "__first"
 _PLACE = "__place"
 _FEW = 2048
@@ -131,7 +133,10 @@ def _flat(column: Any) -> Any:  # noqa: ANN401 - an array, in one piece or not
 
 def as_key_table(keys: Iterable[Any], key: Sequence[str], schema: pa.Schema) -> pa.Table:
     """Keys that a user gave (values, or tuples of them) as rows."""
-    wanted = [(value,) if len(key) == 1 else tuple(value) for value in keys]
+    wanted = [(value,) if len(key) == 1 else value for value in keys]
+    for value in wanted:
+        if not isinstance(value, tuple | list) or len(value) != len(key):
+            raise TypeError(f"it has {len(key)} parts: give a tuple")
     fields = [schema.field(name) for name in key]
-    arrays = [pa.array([row[at] for row in wanted], field.type) for at, field in enumerate(fields)]
+    arrays = [column([row[at] for row in wanted], field.type) for at, field in enumerate(fields)]
     return pa.table(arrays, schema=pa.schema(fields))

@@ -13,6 +13,7 @@ import pyarrow as pa
 from phalanx.errors import InvalidInputError
 from phalanx.expr import Predicate, plan_predicate
 from phalanx.runs import NO_IDS, Ids
+from phalanx.schema import require_keys
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
 from phalanx.tail.keys import as_key_table, key_values
 from phalanx.tail.lookup import rows_of_keys
@@ -86,8 +87,9 @@ class Reading:
             raise InvalidInputError("this table has no key: read it with where=")
         try:
             keys = as_key_table([key], shape.key, shape.schema)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, IndexError, TypeError, OverflowError) as error:
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise InvalidInputError(f"{key!r} is not a key of this table ({', '.join(shape.key)}): {error}") from error
+        require_keys(keys, shape.key)
         found = self.rows_of(keys)
         return found.to_pylist()[0] if found.num_rows else None
 

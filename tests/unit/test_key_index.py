@@ -1,0 +1,294 @@
+"""The index that keyed tables keep on their key: built by itself, used wherever keys are looked for, never wrong."""
+
+import datetime as dt
+import tempfile
+import time
+from collections.abc import Callable, Hashable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import phalanx
+from phalanx.errors import AlreadyExistsError, InvalidInputError
+from phalanx.lake import Lake
+from phalanx.table import Table
+from phalanx.tail import lookup
+from phalanx.upkeep.cover import LEAST_ROWS
+from tests.unit.covering import asked, coverage, covered, head, held, opened
+
+KEY = lookup.KEY_INDEX
+NUMBERS = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+
+
+def numbers(first: int, count: int, v: int = 0) -> pa.Table:
+    return pa.table({"id": range(first, first + count), "v": [v] * count}, schema=NUMBERS)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    with opened(tmp_path) as lake:
+        yield lake
+
+
+@pytest.fixture
+def table(lake: Lake) -> Table:
+    """3,000 rows that the key's index covers."""
+    table = lake.create_table("t", NUMBERS, key="id")
+    table.append(numbers(0, 3000))
+    lake.flush("t")
+    assert covered(lake, "t").names == (KEY,)
+    return table
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("how", ["bulk load", "flush"])
+def test_a_keyed_table_gets_its_index_by_itself(tmp_path: Path, how: str) -> None:
+    """In the background, after a bulk load and after a flush, once there are rows enough to be worth it."""
+    with phalanx.open(tmp_path / "lake", create=True, durability="os") as lake:
+        table = lake.create_table("t", NUMBERS, key="id")
+        if how == "bulk load":
+            table.append(numbers(0, LEAST_ROWS), stage=True)
+        else:
+            lake.set_property("flush.rows", str(LEAST_ROWS))
+            table.append(numbers(0, LEAST_ROWS), stage=False)
+        until(lambda: coverage(lake, "t") == {KEY: (1, 1)})
+        assert [(info.name, info.column, info.kind) for info in table.indexes()] == [(KEY, "id", "btree")]
+        assert table.get(LEAST_ROWS - 1) == {"id": LEAST_ROWS - 1, "v": 0}
+
+
+def test_a_table_without_a_key_has_no_index_and_few_rows_get_none(lake: Lake) -> None:
+    """Fewer than some thousand rows are scanned in a few milliseconds; optimize indexes them all the same."""
+    lake.create_table("bare", NUMBERS).append(numbers(0, 10))
+    keyed = lake.create_table("keyed", NUMBERS, key="id")
+    keyed.append(numbers(0, LEAST_ROWS - 1))
+    assert lake["bare"].indexes() == []
+    for name in ("bare", "keyed"):
+        lake.flush(name)
+        assert covered(lake, name, LEAST_ROWS).names == ()
+    assert coverage(lake, "keyed") == {KEY: (0, 1)}
+    for name in ("bare", "keyed"):
+        lake.optimize(name)
+    assert (coverage(lake, "bare"), coverage(lake, "keyed")) == ({}, {KEY: (1, 1)})
+
+
+LOOKUPS: dict[str, Callable[[Table], object]] = {
+    "get": lambda table: table.get(1500),
+    "get of a key that is absent": lambda table: table.get(-1),
+    "an upsert that is read": lambda table: (table.upsert([{"id": 1500, "v": 1}]), table.count())[1],
+    "an insert's check": lambda table: table.insert([{"id": 5000, "v": 1}]),
+    "a delete by key": lambda table: (table.delete("id = 7"), table.get(7))[1],
+}
+
+
+@pytest.mark.parametrize("what", LOOKUPS)
+def test_keys_are_looked_up_in_the_index(table: Table, lake: Lake, what: str) -> None:
+    """Lance is asked for the key alone, and answers from the index: a handful of rows is read instead of all."""
+    table.append([{"id": 4000, "v": 4}])  # a tail, and with it hidden rows, does not switch the index off
+    table.upsert([{"id": 9, "v": 9}])
+    assert table.get(9) == {"id": 9, "v": 9}
+    with asked() as record:
+        LOOKUPS[what](table)
+    if "delete" in what:  # a predicate is looked for in a pass over the column it names
+        record.where = [where if where is not None and " in (" in where else None for where in record.where]
+    else:
+        assert record.rows <= 4
+    plans = record.plans()
+    assert plans
+    assert all("ScalarIndexQuery: query=[id IN" in plan or f"@{KEY}(BTree)" in plan for plan in plans)
+
+
+def test_without_the_index_every_key_is_read(lake: Lake) -> None:
+    """What the test above would see if no index were used."""
+    lake.create_table("u", NUMBERS, key="id").append(numbers(0, 3000))
+    lake.flush("u")
+    with asked() as record:
+        lake["u"].get(1500)
+    assert record.rows > 3000
+    assert record.plans() == []
+
+
+def test_many_keys_at_once_are_found_in_one_pass(table: Table, lake: Lake) -> None:
+    """A pass over the keys is cheaper than hundreds of lookups, and finds the same."""
+    table.upsert(numbers(1000, 1000, v=1))
+    with asked() as record:
+        assert table.count("v = 1") == 1000
+    assert record.where[0] is None
+    assert {row["v"] for row in (table.get(999), table.get(1000), table.get(1999), table.get(2000)) if row} == {0, 1}
+    with pytest.raises(AlreadyExistsError, match="key 1000 exists"):
+        table.insert(numbers(1000, 1000))
+
+
+def test_an_index_that_covers_some_fragments_finds_the_rows_of_all(table: Table, lake: Lake) -> None:
+    """Rows flushed since it was built are found without it."""
+    table.upsert(numbers(2990, 20, v=1))
+    lake.flush("t")
+    assert coverage(lake, "t") == {KEY: (1, 2)}
+    found = [table.get(one) for one in (0, 2989, 2990, 3009, 3010)]
+    assert [row and row["v"] for row in found] == [0, 0, 1, 1, None]
+    covered(lake, "t")
+    assert coverage(lake, "t") == {KEY: (2, 2)}
+    assert [table.get(one) for one in (0, 2989, 2990, 3009, 3010)] == found
+
+
+def test_many_segments_become_one(table: Table, lake: Lake) -> None:
+    """Each small flush gets a segment of its own, up to a bound; no fragment is in two of them."""
+    most = 0
+    for number in range(12):
+        table.append([{"id": 10_000 + number, "v": number}])
+        lake.flush("t")
+        covered(lake, "t")
+        there = held(lake, "t")[KEY]
+        most = max(most, len(there))
+        assert sum(map(len, there)) == len(set().union(*there)) == len(head(lake, "t").fragments)
+    assert most == 8
+    assert [table.get(10_000 + number) for number in range(12)] == [
+        {"id": 10_000 + number, "v": number} for number in range(12)
+    ]
+
+
+def test_a_table_that_was_emptied_keeps_no_index_of_what_is_gone(table: Table, lake: Lake) -> None:
+    """Its segments go at the next upkeep, and keys of new rows are found."""
+    table.overwrite([{"id": 1, "v": 7}])
+    lake.flush("t")
+    assert (table.get(1), table.get(2)) == ({"id": 1, "v": 7}, None)
+    covered(lake, "t")
+    assert held(lake, "t")[KEY] == [set(head(lake, "t").fragments)]
+    assert (table.get(1), table.get(2)) == ({"id": 1, "v": 7}, None)
+    table.delete("true")
+    lake.flush("t")
+    covered(lake, "t")
+    assert (table.get(1), held(lake, "t"), table.count()) == (None, {}, 0)
+
+
+@pytest.mark.parametrize("key", ["x", (1, 2), None, 1.5, 1 << 70, [1]])
+def test_a_key_of_the_wrong_kind_is_refused(table: Table, key: object) -> None:
+    """With an index as without."""
+    with pytest.raises(InvalidInputError, match="key"):
+        table.get(key)
+
+
+NOON = dt.datetime(2026, 11, 15, 12)  # noqa: DTZ001 - without a zone on purpose
+TEXTS = [
+    "",
+    "'",
+    "''",
+    "\\",
+    "\\'",
+    "a\0b",
+    "\0",
+    "a\nb\t",
+    "%_",
+    "grüße",
+    "🐘",
+    "`",
+    '"',
+    "--",
+    "/*",
+    "$1",
+    "x' or 'y",
+]
+KINDS: dict[str, tuple[list[pa.DataType], list[Any]]] = {
+    "int": ([pa.int64()], [-(1 << 63), -1, 0, 1, 7, (1 << 63) - 1]),
+    "unsigned": ([pa.uint64()], [0, 1, 1 << 63, (1 << 64) - 1]),
+    "text": ([pa.string()], TEXTS),
+    "large text": ([pa.large_string()], TEXTS[:6]),
+    "date": ([pa.date32()], [dt.date(1, 1, 1), dt.date(1969, 12, 31), dt.date(2026, 11, 16), dt.date(9999, 12, 31)]),
+    "moment": ([pa.timestamp("us", "UTC")], [NOON.replace(year=year, tzinfo=dt.UTC) for year in (1, 1969, 2026)]),
+    "moment in a zone": ([pa.timestamp("us", "Asia/Tokyo")], [NOON.replace(tzinfo=dt.UTC, day=day) for day in (1, 2)]),
+    "decimal": ([pa.decimal128(20, 4)], [Decimal(text) for text in ("0.0000", "-1.2345", "1.2345", "9999999.0001")]),
+    "bytes": ([pa.binary()], [b"", b"\0", b"'", b"\xff\0", b"\\"]),
+    "fixed bytes": ([pa.binary(2)], [b"\0\0", b"ab", b"\xff'"]),
+    "several": ([pa.string(), pa.int32()], [(text, number) for text in TEXTS[:5] for number in (-1, 0, 1)]),
+}
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["upsert", "bulk", "delete", "where", "update", "flush", "flush", "cover", "cover", "optimize"]
+        ),
+        st.lists(st.integers(0, 19), min_size=1, max_size=4),
+    ),
+    max_size=12,
+)
+
+
+def act(lake: Lake, table: Table, what: str, keys: list[Any], value: int) -> None:
+    """One step, on the rows of these keys."""
+    names = table.key
+
+    def row(key: Any) -> dict[str, Any]:
+        return {**dict(zip(names, key if len(names) > 1 else [key], strict=True)), "v": value}
+
+    if what in {"upsert", "bulk"}:
+        rows = pa.Table.from_pylist([row(key) for key in keys], schema=table.schema)
+        table.upsert(rows, stage=what == "bulk")
+    elif what == "delete":
+        with lake.writer(table.name) as writer:
+            for ack in [writer.delete(key) for key in keys]:
+                ack.result(30)
+    elif what == "where":
+        table.delete(f"v % 5 = {value % 5}")
+    elif what == "update":
+        table.update({"v": "v + 1000"}, "v % 2 = 0")
+    elif what == "flush":
+        lake.flush(table.name)
+    elif what == "cover":
+        covered(lake, table.name)
+    else:
+        lake.optimize(table.name)
+
+
+def expect(model: dict[Hashable, int], what: str, keys: list[Any], value: int) -> None:
+    """The same step, on a dictionary."""
+    if what in {"upsert", "bulk"}:
+        model.update(dict.fromkeys(keys, value))
+    elif what == "delete":
+        for key in keys:
+            model.pop(key, None)
+    elif what == "where":
+        for key in [key for key, held in model.items() if held % 5 == value % 5]:
+            del model[key]
+    elif what == "update":
+        model.update({key: held + 1000 for key, held in model.items() if held % 2 == 0})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_get_finds_what_a_dictionary_would(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After any mix of changes and upkeep, for keys of every kind, in the tail, flushed, hidden, updated and deleted."""
+    types, keys = KINDS[kind]
+    names = [f"k{number}" for number in range(len(types))]
+    schema = pa.schema([*zip(names, types, strict=True), ("v", pa.int64())])
+    monkeypatch.setattr(lookup, "_SCANNED", 0)  # the index is asked however small the table is
+    tables = iter(range(1 << 20))
+
+    with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as lake:
+
+        @settings(max_examples=8, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
+        @given(STEPS)
+        def run(steps: list[tuple[str, list[int]]]) -> None:
+            table = lake.create_table(f"t{next(tables)}", schema, key=names)
+            model: dict[Hashable, int] = {}
+            for value, (what, chosen) in enumerate(steps):
+                some = [keys[one % len(keys)] for one in chosen]
+                act(lake, table, what, some, value)
+                expect(model, what, some, value)
+                found = {key: table.get(key) for key in {keys[one % len(keys)] for one in (*chosen, 0, 1)}}
+                assert {key: row and row["v"] for key, row in found.items()} == {key: model.get(key) for key in found}
+            assert {key: (table.get(key) or {}).get("v") for key in keys} == {key: model.get(key) for key in keys}
+            assert table.count() == len(model)
+            taken = next(iter(model), None)
+            if taken is not None:
+                with pytest.raises(AlreadyExistsError):
+                    table.insert([{**dict(zip(names, taken if len(names) > 1 else [taken], strict=True)), "v": 0}])  # type: ignore[arg-type]
+
+        run()
