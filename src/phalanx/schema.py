@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types
@@ -28,6 +29,7 @@ def check_schema(schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
     """The schema as it is stored: without metadata of its own, which belongs to whoever made the data."""
     if not len(schema):
         raise InvalidInputError("a table needs at least one column")
+    schema = pa.schema([_stored(field) for field in schema])
     names = list(schema.names)
     for name in names:
         if not name or name in _RESERVED or name == "*" or any(char in ".`" or ord(char) < 32 for char in name):
@@ -44,7 +46,36 @@ def check_schema(schema: pa.Schema, key: Sequence[str]) -> pa.Schema:
             )
     if len(set(key)) != len(key):
         raise InvalidInputError("a column is in the key twice: name each once")
-    return schema.remove_metadata()
+    return schema
+
+
+def _stored(field: "pa.Field[Any]") -> "pa.Field[Any]":
+    """The column as it is stored.
+
+    Text and bytes that polars holds in views cannot be computed with; Lance forgets whether a dictionary is ordered; and
+    what polars notes of its own types is no longer true when others have written, so that it would drop their values.
+    """
+    kind: Any = field.type
+    if types.is_string_view(kind):
+        kind = pa.string()
+    elif types.is_binary_view(kind):
+        kind = pa.binary()
+    elif types.is_dictionary(kind):
+        values = _stored(pa.field("", kind.value_type)).type
+        kind = pa.dictionary(kind.index_type, values)
+    elif types.is_struct(kind):
+        kind = pa.struct([_stored(kind.field(at)) for at in range(kind.num_fields)])
+    elif types.is_map(kind):
+        kind = pa.map_(_stored(kind.key_field), _stored(kind.item_field), kind.keys_sorted)
+    elif types.is_fixed_size_list(kind):
+        kind = pa.list_(_stored(kind.value_field), kind.list_size)
+    elif types.is_list(kind):
+        kind = pa.list_(_stored(kind.value_field))
+    elif types.is_large_list(kind):
+        kind = pa.large_list(_stored(kind.value_field))
+    held = (field.metadata or {}).items()
+    notes: dict[bytes | str, bytes | str] = {key: value for key, value in held if not key.startswith(b"_PL_")}
+    return field.with_type(kind).with_metadata(notes)
 
 
 def encode_schema(schema: pa.Schema) -> bytes:
