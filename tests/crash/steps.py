@@ -13,7 +13,7 @@ import pytest
 
 from phalanx.clock import SYSTEM
 from phalanx.lake import Lake, join
-from phalanx.objects import Blob, Put, Store, layout, open_store
+from phalanx.objects import Blob, Created, Put, Store, layout, open_store
 from phalanx.tables import index, rewrite
 from phalanx.tail import writeout
 from phalanx.testing.wrapping import WrappedStore
@@ -71,7 +71,7 @@ class _Stepping(WrappedStore):
     def _create(self, blob: Blob, name: str, data: bytes) -> Put:
         self._steps.take(f"put {name.partition('/')[0]}")
         outcome = super()._create(blob, name, data)
-        if name.startswith(layout.LOG):
+        if name.startswith(layout.LOG) and isinstance(outcome, Created):
             self._steps.take(AFTER)
         return outcome
 
