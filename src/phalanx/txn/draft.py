@@ -20,7 +20,7 @@ from phalanx.runs import NO_IDS, Ids, encode_ids
 from phalanx.schema import require_keys
 from phalanx.tables.stage import Progress
 from phalanx.tail.apply import advance
-from phalanx.tail.keys import key_values, repeated, shown_key
+from phalanx.tail.keys import key_values, last_of_each, repeated, shown_key
 from phalanx.tail.payload import encode_rows
 from phalanx.tail.read import Reading
 from phalanx.txn.bulk import INLINE_BYTES, INLINE_ROWS, Cargo, Large, Small, matched, require_rows, stage, take_in
@@ -41,8 +41,11 @@ class Draft:
         self._core = core
         self.found = found
         self.born = born
-        self.base = core.reading(found)
-        self.reading = self.base
+        self._base: Reading | None = None
+        self._reading: Reading | None = None
+        self._unapplied: list[Pending] = []
+        self._added: list[pa.Table] = []
+        self._changes = 0
         self._own = OWN
         self._keys: list[pa.Table] = []
         self._removed: list[Ids] = []
@@ -58,6 +61,21 @@ class Draft:
     def key(self) -> tuple[str, ...]:
         """The table's key."""
         return self.found.shape.key
+
+    def base(self) -> Reading:
+        """The table as it was at the snapshot."""
+        if self._base is None:
+            self._base = self._core.reading(self.found)
+        return self._base
+
+    @property
+    def reading(self) -> Reading:
+        """The table with the changes so far. A transaction that only adds rows never asks for it, and reads nothing."""
+        if self._reading is None or self._unapplied:
+            overlay = (self._reading or self.base()).overlay
+            self._reading = Reading(advance(overlay, self._unapplied, self._core.datasets), self._core.datasets)
+            self._unapplied = []
+        return self._reading
 
     def put(self, data: object, progress: Progress | None, stage_it: Force, what: str = "append") -> int:
         """Add rows; on a keyed table they replace those of the same key."""
@@ -111,6 +129,7 @@ class Draft:
     def update(self, changes: Mapping[str, object], where: str | None) -> int:
         """Set columns of the rows that match; their number."""
         self.statements += 1
+        self._fresh = False
         schema = self.found.shape.schema
         planned = plan_assignments(changes, schema)
         predicate = None if where is None else plan_predicate(where, schema)
@@ -164,7 +183,7 @@ class Draft:
         ]
         if rows.num_rows and not self._emptied:
             packed = self._packed(rows)
-            fresh = self._fresh and not gone
+            fresh = self._fresh and not (gone is not None and gone.num_rows)
             found.append(cargo.upsert(table, packed, fresh=fresh) if self.key else it.Put(table, cargo.rows(packed)))
         return found
 
@@ -182,6 +201,9 @@ class Draft:
 
     def _rest(self) -> tuple[pa.Table, pa.Table | None]:
         """The rows of its own that are in memory, and the keys it touched that have no row any more."""
+        if self._reading is None and not self._emptied and not (self.key and self._staged):
+            added = pa.concat_tables([self.found.shape.schema.empty_table(), *self._added])
+            return last_of_each(added.combine_chunks(), self.key) if self.key else added, None
         held = self.reading.overlay.memory
         mine = (held.identities <= -OWN) & held.alive
         rows = held.rows.filter(pa.array(mine))
@@ -194,6 +216,8 @@ class Draft:
 
     def _still_staged(self) -> list[Large]:
         """What it staged, with the rows that it deleted itself marked as dead."""
+        if self._reading is None and not self._emptied and not self.key:
+            return self._staged
         staged = []
         for large in self._staged:
             for segment in self.reading.overlay.segments:
@@ -264,15 +288,16 @@ class Draft:
             self._apply(it.DeleteRows(self.found.table.id, 0, len(identities)), encode_ids(identities))
 
     def _apply_rows(self, kind: Callable[[str, it.Rows], it.Item], rows: pa.Table) -> None:
+        self._added.append(rows)
         item = kind(self.found.table.id, it.Inline(0, rows.num_rows))
         self._apply(item, encode_rows(rows), rows.num_rows)
 
     def _apply(self, item: it.Item, payload: bytes, rows: int = 0) -> None:
-        """Put one more change on top of the private overlay."""
-        overlay = self.reading.overlay
-        pending = Pending(overlay.until, 0, 0, self._own, item, (payload,))
+        """Put one more change on top of the private overlay, as soon as somebody looks at it."""
+        seq = self.found.contents.until + self._changes
+        self._unapplied.append(Pending(seq, 0, 0, self._own, item, (payload,)))
+        self._changes += 1
         self._own += rows
-        self.reading = Reading(advance(overlay, [pending], self._core.datasets), self._core.datasets)
 
     def _nothing(self) -> pa.Table:
         return self.found.shape.schema.empty_table()

@@ -33,7 +33,8 @@ class Footprint(msgspec.Struct, frozen=True):
     """What was touched in one table: `keys` of a keyed one, `identities` of one without; or all of it."""
 
     found: Found
-    reading: Reading
+    read: Callable[[], Reading]
+    """The table as it was at the snapshot: most transactions never have to look."""
     keys: pa.Table | None = None
     identities: Ids = NO_IDS
     whole: bool = False
@@ -159,12 +160,12 @@ class _Looked:
         footprint = self._footprint
         if footprint.keys is None:
             return bool(len(footprint.identities))
-        return footprint.reading.rows_of(footprint.keys, self._key).num_rows > 0
+        return footprint.read().rows_of(footprint.keys, self._key).num_rows > 0
 
     def _by_rows(self, pending: Pending, rows: it.Rows) -> str | None:
         if isinstance(rows, it.Inline):
             return self._by_keys(decode_rows(pending.payloads[rows.payload]), "written")
-        version = self._footprint.reading.version(rows.manifest)
+        version = self._footprint.read().version(rows.manifest)
         for batch in version.scan(self._key, fragments=range(rows.first, rows.first + rows.fragments)):
             hit = self._by_keys(pa.Table.from_batches([batch]), "written")
             if hit is not None:
@@ -188,9 +189,9 @@ class _Looked:
         needed = {*self._key, *(() if predicate is None else predicate.columns)} or {schema.names[0]}
         columns = [name for name in schema.names if name in needed]
         if footprint.keys is not None:
-            before = footprint.reading.rows_of(footprint.keys, columns)
+            before = footprint.read().rows_of(footprint.keys, columns)
         else:
-            before = footprint.reading.rows_at(footprint.identities, columns)[1]
+            before = footprint.read().rows_at(footprint.identities, columns)[1]
         hits = before if predicate is None or not before.num_rows else before.filter(predicate.mask(before))
         if not hits.num_rows:
             return None

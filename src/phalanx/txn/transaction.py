@@ -85,7 +85,7 @@ class Work:
             draft.dropped = True
         if here.table.id in self.began.state.contents:
             before = found(self.began, here.name, here.table)
-            self._dropped.append(Footprint(before, self.core.reading(before), whole=True))
+            self._dropped.append(Footprint(before, lambda: self.core.reading(before), whole=True))
         self.change(do.DropTable(here.name, here.table.id))
 
     def change(self, action: do.Action) -> None:

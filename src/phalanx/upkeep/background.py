@@ -86,7 +86,8 @@ class Background:
             running = self._running.get(what)
             if self._closed or (running is not None and running.is_alive()):
                 return
-            thread = threading.Thread(target=work, name=f"phalanx-{what[0]}", daemon=True)
+            # Not a daemon: a process that ends waits for it, because Lance cannot be stopped in the middle of a call.
+            thread = threading.Thread(target=work, name=f"phalanx-{what[0]}")
             self._running[what] = thread
             thread.start()
 
