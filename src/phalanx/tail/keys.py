@@ -14,8 +14,9 @@ from pyarrow import compute as pc
 
 from phalanx.data import column
 
-_FIRST = "__first"
-_PLACE = "__place"
+_FIRST = "\x01first"
+_PLACE = "\x01place"
+"""Columns beside those of the key, under names that no column of a table has."""
 _FEW = 2048
 """Up to so many keys, a dictionary is faster than setting up a grouping."""
 NEVER = np.iinfo(np.int64).max
