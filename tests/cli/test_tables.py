@@ -194,7 +194,7 @@ def test_a_mistake_changes_nothing_and_says_what_to_do(
 
 def test_a_terminal_gets_what_fits(here: Path) -> None:
     """No line is longer than it is wide, and what steers it comes from us."""
-    for arguments in (["show", "lake"], ["show", "lake", "t"], ["history", "lake", "t"], ["query", "lake", "t"]):
+    for arguments in (["show", "lake", "t"], ["history", "lake", "t"]):
         shown = on_a_terminal(*arguments, folder=here, width=72)
         assert shown.code == 0
         assert "t" in shown.out

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.clock import environment
 from phalanx.log.action import Settings
 from scripts.reference import pages
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+RUN = [ROOT / "README.md", ROOT / "docs" / "guide.md"]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -24,23 +27,32 @@ def test_a_generated_page_is_what_the_code_says_today(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == pages()[name], "run: make docs"
 
 
-def test_the_python_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_the_python_of_a_page_runs_as_it_stands(page: Path, tmp_path: Path) -> None:
     """All Python blocks, one after the other, in a fresh folder."""
-    code = "\n".join(blocks(ROOT / "README.md", "python"))
+    code = "\n".join(blocks(page, "python"))
     assert "phalanx.open" in code
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_commands_of_the_readme_run_as_they_stand(tmp_path: Path) -> None:
-    """Every line of the readme that begins with `phalanx` or `$ phalanx`, in order."""
-    text = (ROOT / "README.md").read_text()
-    commands = re.findall(r"^(?:\$ )?(phalanx .*?)(?:\s+#.*)?$", text, re.MULTILINE)
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_the_commands_of_a_page_run_as_they_stand(page: Path, tmp_path: Path) -> None:
+    """Every line that begins with `phalanx`, or pipes something into it, in order; none prints a complaint."""
+    commands = re.findall(r"^((?:echo .*\| )?phalanx .*?)(?:\s+#.*)?$", page.read_text(), re.MULTILINE)
     assert len(commands) >= 4
+    path = f"{Path(sys.executable).parent}:{environment()['PATH']}"
     for command in commands:
-        line = command.replace("phalanx", f"{sys.executable} -m phalanx", 1)
-        done = subprocess.run(line, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{command}: {done.stderr}"
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env={**environment(), "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), f"{command}: {done.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
