@@ -45,6 +45,7 @@ class Run(msgspec.Struct, frozen=True):
     outcomes: list[Outcome]
     seconds: float
     asked: int
+    cpu: float
     verdict: Verdict
 
     @property
@@ -75,7 +76,7 @@ def measure(bench: Bench, crew: Crew, key: str, mix: Mix) -> Section:
         f"{PREFILLED:,} rows at the start, no key; each process does {each} operations, on rows of its own: adds 10 rows, "
         f'deletes "id = k", or sets "v = v + 1" where "id = k". All begin together, warm. '
         f"{caveat(local=bench.place.local)} They are cut off after {cap:g} s. Retries are those of the caller, after the "
-        "system's own."
+        "system's own. CPU: of all processes, for one operation."
     )
     with bench.section(key, f"{len(mix.kinds())} processes change one table: {mix}", note) as section:
         _Contest(bench, crew, section, mix, each, cap).run()
@@ -114,10 +115,11 @@ class _Contest:
         cap = self._cap if system.peer else 2 * self._cap
         jobs = [Job(system.name, address, self._address(system), work, cap) for work in self._work]
         began, answers = self._crew.together(changing, [(job,) for job in jobs])
-        outcomes = [outcome for answer in answers for outcome in answer]
+        outcomes = [outcome for answer in answers for outcome in answer.outcomes]
         seconds = max((outcome.ended for outcome in outcomes if outcome.error is None), default=began) - began
         asked = sum(map(len, self._work))
-        return Run(outcomes, seconds or cap, asked, verify(module.read(address), self._rows, outcomes))
+        cpu = sum(answer.cpu for answer in answers)
+        return Run(outcomes, seconds or cap, asked, cpu, verify(module.read(address), self._rows, outcomes))
 
     def _address(self, system: System) -> Address:
         return Address(self._bench.place.new(system.module), self._bench.place.options, system.durability)
@@ -126,6 +128,7 @@ class _Contest:
         runs = self._runs[name]
         for run in runs:
             self._section.series(f"{name}, operations/s").append(run.rate)
+            self._section.series(f"{name}, CPU").append(run.cpu / max(1, len(run.done)))
         outcomes = [outcome for run in runs for outcome in run.outcomes]
         undone = sum(run.asked - len(run.outcomes) for run in runs)
         failed = sum(outcome.error is not None for outcome in outcomes)
@@ -135,6 +138,7 @@ class _Contest:
             "done": f"{sum(len(run.done) for run in runs)} of {sum(run.asked for run in runs)}",
             "failed": failed,
             "retries": sum(outcome.tries - 1 for outcome in outcomes),
+            "CPU ms": median(self._section.samples[f"{name}, CPU"]) * 1e3,
             **self._latencies(name, outcomes),
             "lost": sum(run.verdict.lost for run in runs),
             "doubled": sum(run.verdict.doubled for run in runs),
@@ -174,6 +178,8 @@ class _Contest:
                 rate = f"operations/s: {name} / {peer}{goals[0]}"
                 section.ratio(rate, rates[0] / rates[1], FASTER if asked else None)
                 section.ratio(f"p99: {name} / {peer}{goals[1]}", tails[0] / tails[1], QUICKER if asked else None)
+                cpu = [median(samples[f"{one}, CPU"]) for one in (name, peer)]
+                section.ratio(f"CPU of an operation: {name} / {peer}", cpu[0] / cpu[1])
 
 
 def _errors(outcomes: Iterable[Outcome]) -> list[tuple[str, int]]:

@@ -39,6 +39,13 @@ class Outcome(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """What a process did, and the processor time that it took, in all of its threads: it does not depend on neighbours."""
+
+    outcomes: list[Outcome]
+    cpu: float
+
+
 class Job(msgspec.Struct, frozen=True):
     """What one process is told; `scratch` is a table of its own, where it does everything once before it counts."""
 
@@ -65,21 +72,22 @@ def operations(kinds: Sequence[Kind], count: int, rows: int) -> list[list[Operat
 
 
 @contextmanager
-def changing(job: Job) -> Iterator[Work[list[Outcome]]]:
+def changing(job: Job) -> Iterator[Work[Answer]]:
     """The order for a process: open the table, do what it will do once on another one, then begin with the others."""
     system = SYSTEMS[job.system]
     module = system.load()
     _warm(job)
     with closing(module.connect(job.address)) as client:
 
-        def work(begin: float) -> list[Outcome]:
+        def work(begin: float) -> Answer:
             end = begin + job.cap
+            before = time.process_time()
             found: list[Outcome] = []
             for operation in job.operations:
                 if time.monotonic() > end:
                     break
                 found.append(_operate(client, operation, end, again=system.tries_again))
-            return found
+            return Answer(found, time.process_time() - before)
 
         yield work
 
