@@ -31,7 +31,11 @@ def key_values(rows: pa.Table, key: Sequence[str]) -> list[Hashable]:
 
 def shown_key(rows: pa.Table, key: Sequence[str], at: int) -> str:
     """One key as people see it."""
-    values = [rows.column(name)[at].as_py() for name in key]
+    one = rows.slice(at, 1)
+    try:
+        values = [one.column(name)[0].as_py() for name in key]
+    except (OverflowError, ValueError):  # a time that Python cannot tell: as its number
+        values = [_plain(one.column(name))[0].as_py() for name in key]
     return repr(values[0]) if len(values) == 1 else repr(tuple(values))
 
 
