@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lance.dataset import LanceDataset
+from lance.fragment import LanceFragment
 
 from phalanx.clock import SYSTEM
 from phalanx.lake import Lake, join
 from phalanx.objects import Blob, Created, Put, Store, layout, open_store
-from phalanx.tables import index, rewrite
+from phalanx.tables import index, rewrite, stage
 from phalanx.tail import writeout
 from phalanx.testing.wrapping import WrappedStore
 from phalanx.txn import bulk
@@ -33,7 +35,7 @@ class Steps:
 
     def __init__(self, before: Callable[[int, str], None] | None = None) -> None:
         self.names: list[str] = []
-        self._before = before
+        self.before = before
         self._nested = False
 
     def take(self, name: str) -> None:
@@ -41,10 +43,10 @@ class Steps:
         if self._nested:
             return
         self.names.append(name)
-        if self._before is not None:
+        if self.before is not None:
             self._nested = True
             try:
-                self._before(len(self.names), name)
+                self.before(len(self.names), name)
             finally:
                 self._nested = False
 
@@ -77,18 +79,24 @@ class _Stepping(WrappedStore):
 
 
 @contextmanager
-def stepping(path: Path, steps: Steps) -> Iterator[Lake]:
-    """A handle on the lake there whose steps are watched. It is never closed: its process may be dead."""
+def stepping(path: Path, steps: Steps, *, inside: bool = False) -> Iterator[Lake]:
+    """A handle on the lake there whose steps are watched. It is never closed: its process may be dead.
+
+    With `inside`, the steps are those of Lance itself, so that what is raised there is taken for Lance's own error.
+    """
     lake = join(_Stepping(open_store(path), steps), SYSTEM, None, timeout=30)
+    ours = (
+        (lake._core.datasets, "commit"),
+        (writeout, "write"),
+        (bulk, "write"),
+        (rewrite, "run"),
+        (index, "build"),
+    )
+    theirs = ((LanceDataset, "commit"), (LanceFragment, "delete_rows"), (stage, "write_fragments"))
     with pytest.MonkeyPatch.context() as patch:
-        for where, name in (
-            (lake._core.datasets, "commit"),
-            (writeout, "write"),
-            (bulk, "write"),
-            (rewrite, "run"),
-            (index, "build"),
-        ):
-            patch.setattr(where, name, _stepped(steps, name, getattr(where, name)))
+        for where, name in theirs if inside else ours:
+            step = _stepped(steps, name, getattr(where, name))
+            patch.setattr(where, name, staticmethod(step) if where is LanceDataset else step)
         yield lake
 
 
