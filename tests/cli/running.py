@@ -35,8 +35,8 @@ def start(*arguments: object, before: Sequence[str] = (), **options: object) -> 
     """Start the command, with a buffered stdout as users have it; `before` is what runs it."""
     command = [*before, sys.executable, "-m", "phalanx", *map(str, arguments)]
     buffered = {key: value for key, value in environment().items() if key != "PYTHONUNBUFFERED"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.Popen(command, env=buffered, text=True, **pipes)  # type: ignore[call-overload, no-any-return]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+    return subprocess.Popen(command, env=buffered, **pipes)  # type: ignore[call-overload, no-any-return]
 
 
 def on_a_terminal(*arguments: object, folder: Path, interrupt_at: str | None = None, width: int = 100) -> Result:

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import csv, feather, ipc, parquet
 
 import phalanx
-from tests.cli.running import Run, on_a_terminal, real
+from tests.cli.running import Run, on_a_terminal, real, start
 
 ROWS = [{"id": n, "name": f"n{n}", "v": n / 4} for n in range(1, 31)]
 
@@ -236,6 +236,21 @@ def test_a_mistake_says_what_to_do(arguments: list[str], code: int, says: str, r
     found = run("query", *arguments)
     assert (found.code, found.out) == (code, "")
     assert says in found.err
+
+
+@pytest.mark.parametrize("form", [["--json"], ["--format", "csv"], ["--format", "parquet"]], ids=lambda form: form[-1])
+def test_a_closed_pipe_is_no_error_to_speak_of(form: list[str], here: Path) -> None:
+    """`phalanx query | head` ends the query, without a word."""
+    with phalanx.open("lake") as lake:
+        lake.create_table("many", pa.table({"id": range(200_000), "text": ["x" * 50] * 200_000}))
+    with start("query", "lake", "many", *form, text=False) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(8)
+        process.stdout.close()
+        said = process.stderr.read()
+        process.wait(30)
+    assert (process.returncode, said) == (1, b"")
 
 
 def test_a_terminal_is_not_sent_binary_data(here: Path) -> None:

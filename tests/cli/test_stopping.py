@@ -106,8 +106,24 @@ def test_once_all_rows_are_read_the_commit_is_waited_for(capsys: pytest.CaptureF
     before = signal.getsignal(signal.SIGINT)
     with Stopping() as stopping:
         stopping.landing = True
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
         assert stopping.asked
     assert "the commit is on its way" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(("landing", "says"), [(False, "nothing was loaded"), (True, "look whether it landed")])
+def test_a_second_ctrl_c_leaves_at_once(
+    landing: bool, says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever holds the first one up; the word says what is known."""
+
+    def leave(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr(os, "_exit", leave)
+    with Stopping() as stopping, pytest.raises(SystemExit, match="130"):
+        stopping.landing = landing
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+    assert says in capsys.readouterr().err

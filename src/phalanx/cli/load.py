@@ -39,24 +39,30 @@ class Mode(StrEnum):
     OVERWRITE = "overwrite"
 
 
+FilesArgument = Annotated[
+    list[str], typer.Argument(help="Files, folders or globs; - is standard input.", metavar="FILES")
+]
+ModeOption = Annotated[
+    Mode, typer.Option(help="append; upsert: replace by key; insert: keys must be new; overwrite: replace all.")
+]
+FormatOption = Annotated[Format | None, typer.Option("--format", help="Format of the files; by their names otherwise.")]
+NullOption = Annotated[
+    list[str] | None, typer.Option(metavar="TEXT", help="Cell of CSV that means null, besides an empty one.")
+]
+
+
 def load(
     lake: LakeArgument,
     table: TableArgument,
-    files: Annotated[list[str], typer.Argument(help="Files, folders or globs; - is standard input.", metavar="FILES")],
+    files: FilesArgument,
     *,
-    mode: Annotated[
-        Mode, typer.Option(help="append; upsert: replace by key; insert: keys must be new; overwrite: replace all.")
-    ] = Mode.APPEND,
+    mode: ModeOption = Mode.APPEND,
     create: Annotated[
         bool, typer.Option("--create", help="Make the table, with the columns of the first file.")
     ] = False,
     key: KeyOption = None,
-    file_format: Annotated[
-        Format | None, typer.Option("--format", help="Format of the files; by their names otherwise.")
-    ] = None,
-    null: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Cell of CSV that means null, besides an empty one.")
-    ] = None,
+    file_format: FormatOption = None,
+    null: NullOption = None,
     note: Annotated[str, typer.Option(help="A word for the history.")] = "",
     option: StorageOption = None,
     as_json: JsonOption = False,
@@ -65,14 +71,11 @@ def load(
     if key and not create:
         raise InvalidInputError("--key belongs to a new table: give --create too, or leave it out")
     found = find_files(files, file_format)
-    with (
-        Stopping() as stopping,
-        opened(lake, option) as here,
-        Stream(found, Ask(stopping, ("", *(null or ())))) as stream,
-    ):
+    ask = Ask(Stopping(), ("", *(null or ())))
+    with ask.stopping, opened(lake, option) as here, Stream(found, ask) as stream:
         try:
-            with progress(stream, stopping):
-                version = (
+            with progress(stream, ask.stopping), _blaming(stream):
+                landed = (
                     _create(here, table, key, stream, mode, note) if create else _add(here, table, stream, mode, note)
                 )
         except KeyboardInterrupt:
@@ -80,11 +83,8 @@ def load(
             raise typer.Exit(130) from None
     value = {"table": table, "mode": mode, "created": create, "files": len(found), "rows": stream.rows}
     sources = found[0].name if len(found) == 1 else f"{len(found)} files"
-    show(
-        {**value, "version": version},
-        as_json,
-        lambda: plain(f"loaded {counted(stream.rows, 'row')} from {sources} into {table} (version {version})"),
-    )
+    said = f"loaded {counted(stream.rows, 'row')} from {sources} into {table} (version {landed})"
+    show({**value, "version": landed}, as_json, lambda: plain(said))
 
 
 def _add(lake: Lake, name: str, stream: Stream, mode: Mode, note: str) -> int:
@@ -92,13 +92,12 @@ def _add(lake: Lake, name: str, stream: Stream, mode: Mode, note: str) -> int:
         table = lake[name]
     except NotFoundError as error:
         raise NotFoundError(f"{error}; --create makes it with the columns of the file") from error
-    with _blaming(stream):
-        landed: int = getattr(table, mode)(stream.reader(table.schema), note=note, timeout=_PATIENCE)
-        return landed
+    landed: int = getattr(table, mode)(stream.reader(table.schema), note=note, timeout=_PATIENCE)
+    return landed
 
 
 def _create(lake: Lake, name: str, key: list[str] | None, stream: Stream, mode: Mode, note: str) -> int:
-    with _blaming(stream), lake.transaction(note, timeout=_PATIENCE) as work:
+    with lake.transaction(note, timeout=_PATIENCE) as work:
         table = work.create_table(name, stream.schema(), key=key or ())
         getattr(table, mode)(stream.reader(table.schema))
         return work.commit()

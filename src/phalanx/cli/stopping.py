@@ -50,7 +50,8 @@ class Stopping:
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         if self.asked:
             end = "look whether it landed: `phalanx history`" if self.landing else "nothing was loaded"
-            sys.stderr.write(f"\nphalanx: left at once: {end}\n")
+            cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # the bar had hidden it
+            sys.stderr.write(f"{cursor}\nphalanx: left at once: {end}\n")
             sys.stderr.flush()
             os._exit(130)
         self.asked = True
