@@ -122,8 +122,9 @@ def test_a_second_ctrl_c_leaves_at_once(
         raise SystemExit(code)
 
     monkeypatch.setattr(os, "_exit", leave)
-    with Stopping() as stopping, pytest.raises(SystemExit, match="130"):
+    with Stopping() as stopping:
         stopping.landing = landing
         signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(SystemExit, match="130"):
+            signal.raise_signal(signal.SIGINT)
     assert says in capsys.readouterr().err
