@@ -21,6 +21,8 @@ log = logging.getLogger("phalanx.upkeep")
 
 _SECONDS = 300.0
 _POLL = 0.02
+_LONGEST_PAUSE = 5.0
+"""Seconds between two attempts of a writer at the hard limit."""
 
 
 class Background:
@@ -63,9 +65,13 @@ class Background:
         if contents is None or self.limits.load(contents.weight) < self.limits.hard:
             return
         log.warning("the tail of table %s is at its hard limit: this writer waits for a flush", table)
+        clock, pause, due = self._core.clock, _POLL, 0.0
         while True:
-            self._help(table)
-            self._core.clock.sleep(_POLL)
+            if clock.steady() >= due:
+                self._help(table, deadline)
+                pause = min(2 * pause, _LONGEST_PAUSE)  # one that fails leaves files behind: not again and again
+                due = clock.steady() + pause
+            clock.sleep(_POLL)
             contents = self._core.refresh().state.contents.get(table)
             if contents is None or self.limits.load(contents.weight) < self.limits.hard:
                 return
@@ -91,10 +97,10 @@ class Background:
             self._running[what] = thread
             thread.start()
 
-    def _help(self, table: str) -> None:
+    def _help(self, table: str, deadline: Deadline) -> None:
         """A writer that has to wait flushes, whatever the lake's properties say of the background."""
         if self.limits.background == "off":
-            self._flush(table)
+            self._flush(table, deadline)
         else:
             self.start(table)
 
@@ -106,9 +112,9 @@ class Background:
         for thread in running:
             thread.join()
 
-    def _flush(self, table: str) -> None:
+    def _flush(self, table: str, until: Deadline | None = None) -> None:
         """Flush; then, in a thread of its own, index what was written out: a long build holds up no flush."""
-        self._try("flush", lambda deadline: flush(self._core, table, deadline))
+        self._try("flush", lambda deadline: flush(self._core, table, until or deadline))
         self._run(("index", table), lambda: self._try("index", lambda deadline: cover(self._core, table, deadline)))
 
     def _try(self, what: str, work: Callable[[Deadline], object]) -> None:
