@@ -104,6 +104,12 @@ def announce(
     return made
 
 
+def bare(datasets: Datasets, head: Version) -> Version:
+    """The same rows without any index, for a look at the fragments alone."""
+    held = segments(head)
+    return datasets.commit(head, LanceOperation.CreateIndex([], [_named(one, head) for one in held])) if held else head
+
+
 def _rivals(built: Built, held: Sequence[Segment]) -> list[Segment]:
     """The segments of the same index for some of the same fragments."""
     return [one for one in held if one.name == built.name and one.fragments & built.fragments]

@@ -2,8 +2,13 @@
 
 What was rewritten is put on whatever head the table has by then. Lance would bring back rows that were deleted in the
 meantime, because the new fragments replace the old ones with their deletion files: so they are hidden again, by row id.
+
+A segment of an index that has all of the old fragments has the new ones instead, if they are told by their ids: without
+them Lance takes them for fragment 0, and may panic or lose rows. One that has some of them makes Lance refuse the
+operation: then the new fragments are added, and the old ones dropped, and no segment has them.
 """
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +20,7 @@ from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction, CompactionOptions, CompactionTask
 
 from phalanx.tables.dataset import ROW_ID, Datasets, Ids, Version, manifest_name
+from phalanx.tables.index import segments
 from phalanx.tables.speaking import speaking
 from phalanx.tables.stage import hide
 
@@ -57,12 +63,22 @@ def place(datasets: Datasets, head: Version, rewritten: Rewritten) -> Version | 
     if not set(rewritten.old) <= set(head.fragments):
         return None
     gone = np.setdiff1d(rewritten.alive, _alive(head, rewritten.old), assume_unique=True)
-    old = [head.fragment(one).metadata for one in rewritten.old]
-    group = LanceOperation.RewriteGroup(old, rewritten.new)
-    made = datasets.commit(head, LanceOperation.Rewrite([group], []))
+    longer = datasets.commit(head, LanceOperation.Append(rewritten.new))
+    if _split(head, frozenset(rewritten.old)):
+        made = datasets.commit(longer, LanceOperation.Delete([], list(rewritten.old), "rewritten"))
+    else:
+        ids = longer.fragments[len(longer.fragments) - len(rewritten.new) :]
+        new = [dataclasses.replace(one, id=number) for one, number in zip(rewritten.new, ids, strict=True)]
+        old = [head.fragment(one).metadata for one in rewritten.old]
+        made = datasets.commit(head, LanceOperation.Rewrite([LanceOperation.RewriteGroup(old, new)], []))
     names = [f"data/{file.path}" for fragment in rewritten.new for file in fragment.files]
     datasets.persist(head.table, [*names, manifest_name(made.manifest)])
     return hide(datasets, made, gone)
+
+
+def _split(head: Version, old: frozenset[int]) -> bool:
+    """Whether a segment of an index has some of these fragments, and not all."""
+    return any(segment.fragments & old and not old <= segment.fragments for segment in segments(head))
 
 
 def _alive(version: Version, fragments: Sequence[int]) -> Ids:

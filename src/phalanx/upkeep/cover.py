@@ -1,8 +1,9 @@
 """Index coverage: what was flushed, loaded or rewritten is indexed, in the background, as maintenance.
 
 Keyed tables keep an index on the first column of their key by themselves. A new segment is built for the fragments that
-have none; when there are too many segments, or for vectors when too much is left out, one is built for all of them. What
-was built is announced on whatever head the table has by then: nothing is built twice because somebody flushed, and
+have none, and takes in the segments that are not larger than what it has by then: so there are few of them (each is larger
+than all smaller ones together), and a row is indexed again a few times only, however large its table. For vectors, one is
+built for all fragments when too much is left out. What was built is announced on whatever head the table has by then: nothing is built twice because somebody flushed, and
 nothing is announced for fragments that another process has covered meanwhile. An index that cannot be built holds up no
 other one.
 """
@@ -25,7 +26,6 @@ log = logging.getLogger("phalanx.upkeep")
 
 LEAST_ROWS = 10_000
 """Rows without an index that are worth a segment: fewer are scanned in a few milliseconds."""
-MOST_SEGMENTS = 8
 LEFT_OUT = 0.2
 """The share of a table that a vector index may leave out before it is built anew."""
 ATTEMPTS = 8
@@ -97,19 +97,31 @@ def _built(head: Version, spec: Index, least_rows: int) -> indexes.Built | None:
     there = frozenset(head.fragments)
     covering = [segment for segment in own if segment.fragments & there]
     missing = there.difference(*(segment.fragments for segment in own))
-    rows = sum(head.fragment(one).count_rows() for one in missing)
+    rows = _rows(head, missing)
     if spec.kind == "inverted" and not own and not rows:
         return indexes.build(head, spec, [])  # covers nothing, and says how text is read
     if rows < (1 if not covering and spec.name != KEY_INDEX else least_rows):  # what was asked for, at any size
         return None
     if spec.kind in indexes.VECTOR and not indexes.any_value(head, spec.column, sorted(missing)):
         return None
-    anew = _anew(spec, covering, rows, head.rows)
-    return indexes.build(head, spec, sorted(there if anew else missing))
+    if spec.kind in indexes.VECTOR and rows > LEFT_OUT * head.rows:
+        return indexes.build(head, spec, sorted(there))
+    return indexes.build(head, spec, sorted(missing | _taken_in(head, covering, rows)))
 
 
-def _anew(spec: Index, own: Sequence[indexes.Segment], missing: int, rows: int) -> bool:
-    return not own or len(own) >= MOST_SEGMENTS or (spec.kind in indexes.VECTOR and missing > LEFT_OUT * rows)
+def _taken_in(head: Version, own: Sequence[indexes.Segment], rows: int) -> frozenset[int]:
+    """The fragments of segments that are built again with so many rows, smallest first."""
+    there = frozenset(head.fragments)
+    taken: frozenset[int] = frozenset()
+    for size, fragments in sorted((_rows(head, one.fragments & there), sorted(one.fragments & there)) for one in own):
+        if size > rows:
+            break
+        taken, rows = taken.union(fragments), rows + size
+    return taken
+
+
+def _rows(head: Version, fragments: frozenset[int]) -> int:
+    return sum(head.fragment(one).count_rows() for one in fragments)
 
 
 def _unwanted(

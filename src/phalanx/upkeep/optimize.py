@@ -11,6 +11,7 @@ import msgspec
 from phalanx.clock import Deadline
 from phalanx.errors import ConflictError
 from phalanx.log import item as it
+from phalanx.tables import index as indexes
 from phalanx.tables import rewrite
 from phalanx.txn.core import Core, locate
 from phalanx.upkeep.cover import cover
@@ -36,9 +37,10 @@ def optimize(core: Core, table: str, deadline: Deadline, target_rows: int = TARG
     flush(core, table, deadline)
     here = locate(core.refresh(), table)
     head = core.datasets.own(table, here.contents.head.manifest)
+    bare = indexes.bare(core.datasets, head)  # Lance would not put fragments together that differ in their indexes
     done = skipped = 0
-    for group in rewrite.plan(head, target_rows):
-        rewritten = rewrite.run(head, group)
+    for group in rewrite.plan(bare, target_rows):
+        rewritten = rewrite.run(bare, group)
         if _commit(core, table, here.contents.generation, rewritten, deadline):
             done += 1
         else:
