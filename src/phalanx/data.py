@@ -2,22 +2,21 @@
 
 Taken are Arrow tables, batches, readers and datasets, everything with the Arrow PyCapsule interface (pandas, polars,
 DuckDB, …), lists of dicts, dicts of lists, and iterators of batches. Columns are matched by name; types are cast where
-no value can change; a missing column is null. A stream is read once, batch by batch.
+no value can change, except that floating point numbers are rounded to a column's precision; a missing column is null. A
+stream is read once, batch by batch. What a cast would lose is looked for in `lossless.py`.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime, time, timedelta
-from decimal import Decimal
-from typing import Any, cast
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 from pyarrow import compute as pc
-from pyarrow import types
 
 from phalanx.errors import InvalidInputError
+from phalanx.lossless import column, recast
 
 _TAKEN = "an Arrow table or stream, a pandas or polars frame, a list of dicts, or a dict of columns"
 
@@ -37,24 +36,31 @@ def source(data: object, schema: pa.Schema | None = None) -> Source:
     """Rows as they come; `schema` only tells how Python values are read."""
     try:
         return _source(data, schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
-        msg = f"these rows cannot be read: {' '.join(str(error).split())}; give {_TAKEN}"
-        raise InvalidInputError(msg) from error
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+        raise _unreadable(error) from error
+
+
+def _unreadable(error: Exception) -> InvalidInputError:
+    return InvalidInputError(f"these rows cannot be read: {' '.join(str(error).split())}; give {_TAKEN}")
+
+
+def _refused(data: object) -> InvalidInputError:
+    return InvalidInputError(f"rows cannot be made from a {type(data).__name__}: give {_TAKEN}")
 
 
 def _source(data: object, schema: pa.Schema | None) -> Source:  # noqa: PLR0911 - one line for each kind
     if isinstance(data, pa.Schema | str | bytes) or data is None:
-        raise InvalidInputError(f"rows cannot be made from a {type(data).__name__}: give {_TAKEN}")
+        raise _refused(data)
     if isinstance(data, pa.RecordBatch):
         return Source(data.schema, iter([data]))
     if isinstance(data, Mapping):
         return _from_table(_from_columns(data, schema))
-    if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
+    if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data[:1]):
         return _from_table(_from_rows(data, schema))
     if not isinstance(data, pa.Table | pa.RecordBatchReader) and hasattr(data, "scanner"):
         data = data.scanner().to_reader()
     if type(data).__module__.startswith("pandas"):  # its own stream would carry the index along
-        return _from_table(pa.Table.from_pandas(cast("Any", data), preserve_index=False))
+        return _from_table(_from_pandas(data))
     if hasattr(data, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(data)
         return Source(reader.schema, iter(reader))
@@ -63,14 +69,28 @@ def _source(data: object, schema: pa.Schema | None) -> Source:  # noqa: PLR0911 
         return Source(batch.schema, iter([batch]))
     if isinstance(data, Iterable):
         return _from_iterable(iter(data))
-    raise InvalidInputError(f"rows cannot be made from a {type(data).__name__}: give {_TAKEN}")
+    raise _refused(data)
 
 
 def _from_table(table: pa.Table) -> Source:
     return Source(table.schema, iter(table.to_batches()))
 
 
+def _from_pandas(data: Any) -> pa.Table:  # noqa: ANN401 - pandas need not be installed
+    if not hasattr(data, "columns"):
+        raise _refused(data)
+    if not data.columns.is_unique:
+        raise InvalidInputError("a column is there twice: give each once")
+    return pa.Table.from_pandas(data, preserve_index=False)
+
+
 def _from_columns(data: Mapping[Any, Any], schema: pa.Schema | None) -> pa.Table:
+    _require_names(data)
+    for name, values in data.items():
+        if isinstance(values, str | bytes | Mapping | AbstractSet) or not isinstance(values, Iterable):
+            raise InvalidInputError(
+                f"column {name!r} is a {type(values).__name__}: a column is a list of values; give a row as [{{...}}]"
+            )
     if schema is None:
         return pa.table(dict(data))
     _require_known(data, schema)
@@ -79,7 +99,11 @@ def _from_columns(data: Mapping[Any, Any], schema: pa.Schema | None) -> pa.Table
 
 def _from_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:
     held = list(rows)
+    for at, row in enumerate(held):
+        if not isinstance(row, Mapping):
+            raise InvalidInputError(f"row {at} is a {type(row).__name__}, and those before it are dicts: give {_TAKEN}")
     names = {name: None for row in held for name in row}
+    _require_names(names)
     if schema is None:
         return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in held])
     _require_known(names, schema)
@@ -89,45 +113,23 @@ def _from_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None) -> p
     return pa.table(arrays, schema=pa.schema([field.with_nullable(nullable=True) for field in fields]))
 
 
-def column(values: Any, kind: pa.DataType) -> "pa.Array[Any]":  # noqa: ANN401 - whatever Arrow makes an array of
-    """Python values as an array, refused where Arrow would cut something off: it makes 1.5 a 1 without a word."""
-    if isinstance(values, list) and (types.is_integer(kind) or types.is_temporal(kind)):
-        for given in set(map(type, values)):
-            cut = next((check for of, check in _CUTS if issubclass(given, of)), None)
-            if cut is not None and any(cut(value, kind) for value in values if type(value) is given):
-                msg = f"a {given.__name__} would be cut off to become {kind}: round it yourself, or use another type"
-                raise pa.ArrowInvalid(msg)
-    return pa.array(values, kind)
-
-
-def _rest(microseconds: int, kind: Any) -> bool:  # noqa: ANN401 - a type with a unit
-    """Whether a part of a second is finer than the unit."""
-    return microseconds % {"s": 1_000_000, "ms": 1_000}.get(getattr(kind, "unit", ""), 1) != 0
-
-
-def _of_a_moment(value: datetime, kind: pa.DataType) -> bool:
-    return value.time() != time(0) if types.is_date(kind) else _rest(value.microsecond, kind)
-
-
-_CUTS: tuple[tuple[type, Callable[[Any, pa.DataType], bool]], ...] = (
-    (float, lambda value, _: value % 1 != 0),
-    (np.floating, lambda value, _: bool(value % 1 != 0)),
-    (Decimal, lambda value, _: value != value.to_integral_value()),
-    (datetime, _of_a_moment),
-    (time, lambda value, kind: _rest(value.microsecond, kind)),
-    (timedelta, lambda value, kind: _rest(value.microseconds, kind)),
-)
-
-
 def _from_iterable(parts: Iterator[Any]) -> Source:
     first = next(parts, None)
     if first is None:
         raise InvalidInputError(f"there are no rows: give {_TAKEN}")
     if not isinstance(first, pa.RecordBatch | pa.Table):
         raise InvalidInputError(f"rows cannot be made from an iterator of {type(first).__name__}: give {_TAKEN}")
-    together = itertools.chain([first], parts)
-    batches = (batch for part in together for batch in (part.to_batches() if isinstance(part, pa.Table) else [part]))
-    return Source(first.schema, batches)
+    return Source(first.schema, _batches(itertools.chain([first], parts)))
+
+
+def _batches(parts: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        if isinstance(part, pa.Table):
+            yield from part.to_batches()
+        elif isinstance(part, pa.RecordBatch):
+            yield part
+        else:
+            raise InvalidInputError(f"a {type(part).__name__} came in a stream of batches: give batches to its end")
 
 
 def conform(given: Source, schema: pa.Schema) -> Source:
@@ -136,7 +138,15 @@ def conform(given: Source, schema: pa.Schema) -> Source:
     missing = [field.name for field in schema if field.name not in given.schema.names and not field.nullable]
     if missing:
         raise InvalidInputError(f"column {missing[0]!r} is missing, and it cannot be null: give it a value")
-    return Source(schema, (_conformed(batch, schema) for batch in given.batches))
+    return Source(schema, (_conformed(batch, schema) for batch in _readable(given.batches)))
+
+
+def _readable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches; where one cannot be read, an error that says so."""
+    try:
+        yield from batches
+    except pa.ArrowException as error:
+        raise _unreadable(error) from error
 
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -159,11 +169,17 @@ def _cast(array: "pa.Array[Any]", field: "pa.Field[Any]") -> "pa.Array[Any]":
     if array.type == field.type:
         return array
     try:
-        return array.cast(field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        return recast(array, field.type)
+    except pa.ArrowException as error:
         reason = " ".join(str(error).split())
         msg = f"column {field.name!r} is of type {field.type}, and {array.type} was given: {reason}"
         raise InvalidInputError(msg) from error
+
+
+def _require_names(names: Iterable[Any]) -> None:
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidInputError(f"{name!r} cannot be the name of a column: names are text")
 
 
 def _require_known(names: Iterable[str], schema: pa.Schema) -> None:

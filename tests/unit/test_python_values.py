@@ -11,7 +11,7 @@ import pytest
 
 import phalanx
 from phalanx import InvalidInputError
-from phalanx.data import column
+from phalanx.lossless import column
 
 NOON = dt.datetime(2026, 11, 15, 12, 0, 0, 123456)  # noqa: DTZ001 - without a zone on purpose
 MIDNIGHT = dt.datetime(2026, 11, 15)  # noqa: DTZ001

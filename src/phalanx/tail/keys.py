@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from phalanx.data import column
+from phalanx.lossless import column
 
 _FIRST = "\x01first"
 _PLACE = "\x01place"

@@ -1,0 +1,150 @@
+"""Values as Arrow columns of a type, refused where one of them would change.
+
+Arrow alone cuts off without a word: 1.5 becomes the integer 1, 5 becomes true, a moment its day, and a field that a
+struct does not have is gone. What it refuses itself is not looked for again here. Floating point numbers are rounded to
+the precision of their column, as everybody expects of them, but never to infinity.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyarrow import types
+
+_Leaves = Iterator[tuple[pa.DataType, pa.DataType]]
+
+
+def column(values: Any, kind: pa.DataType) -> "pa.Array[Any]":  # noqa: ANN401 - whatever Arrow makes an array of
+    """Python values, or an array of another kind, as a column."""
+    if hasattr(values, "__array__") and str(getattr(values, "dtype", "")) != "object":
+        return recast(_whole(pa.array(values)), kind)
+    held = list(values)
+    _require_uncut(held, kind)
+    try:
+        made = _whole(pa.array(held, kind))
+    except TypeError as error:  # of Python's own, from somewhere inside
+        raise pa.ArrowTypeError(str(error)) from error
+    if _rounds(kind) and (found := _infinite(made)) and found > sum(map(_infinite_in, held)):
+        raise pa.ArrowInvalid(f"a number is too large for {kind}: use another type")
+    return made
+
+
+def _whole(made: Any) -> "pa.Array[Any]":  # noqa: ANN401 - an array, in one piece or not
+    whole: pa.Array[Any] = made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+    return whole
+
+
+def recast(array: "pa.Array[Any]", kind: pa.DataType) -> "pa.Array[Any]":
+    """A column as another type."""
+    leaves = list(_leaves(array.type, kind))
+    found = array.cast(kind)
+    if any(_may_cut(one, other) for one, other in leaves) and not found.cast(array.type).equals(array):
+        raise pa.ArrowInvalid("a value would be cut off: round it yourself, or use another type")
+    if _rounds(kind) and _infinite(found) > _infinite(array):
+        raise pa.ArrowInvalid(f"a number is too large for {kind}: use another type")
+    return found
+
+
+def _leaves(one: Any, other: Any) -> _Leaves:  # noqa: ANN401 - two types
+    """The types that values have, before and after, however deep they are."""
+    if types.is_dictionary(one) or types.is_dictionary(other):
+        yield from _leaves(getattr(one, "value_type", one), getattr(other, "value_type", other))
+    elif types.is_struct(one) and types.is_struct(other):
+        for field in one:
+            if other.get_field_index(field.name) < 0:
+                raise pa.ArrowInvalid(f"there is no field {field.name!r} in {other}")
+            yield from _leaves(field.type, other.field(field.name).type)
+    elif types.is_map(one) and types.is_map(other):
+        yield from _leaves(one.key_type, other.key_type)
+        yield from _leaves(one.item_type, other.item_type)
+    elif _is_list(one) and _is_list(other):
+        yield from _leaves(one.value_type, other.value_type)
+    else:
+        yield one, other
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
+def _may_cut(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether Arrow casts the one type to the other without looking at what is lost."""
+    if types.is_boolean(other):
+        return types.is_integer(one) or types.is_floating(one)
+    if types.is_timestamp(one):
+        return types.is_date(other) or types.is_time(other)
+    if types.is_floating(other):
+        return types.is_decimal(one) or (types.is_integer(one) and types.is_float16(other))
+    return types.is_floating(one) and types.is_decimal(other)
+
+
+def _rounds(kind: pa.DataType) -> bool:
+    """Whether numbers of Python may be too large for it."""
+    return any(types.is_float32(leaf) or types.is_float16(leaf) for leaf, _ in _leaves(kind, kind))
+
+
+def _infinite(array: Any) -> int:  # noqa: ANN401 - any array
+    """How many numbers are infinite, however deep they are."""
+    if types.is_floating(array.type):
+        return int(pc.sum(pc.is_inf(array)).as_py() or 0)
+    if types.is_struct(array.type):
+        return sum(map(_infinite, array.flatten()))
+    return _infinite(array.flatten()) if _is_list(array.type) else 0
+
+
+def _infinite_in(value: Any) -> int:  # noqa: ANN401 - any value
+    if isinstance(value, float | np.floating):
+        return int(np.isinf(value))
+    return sum(map(_infinite_in, _inside(value)))
+
+
+def _require_uncut(values: list[Any], kind: Any) -> None:  # noqa: ANN401 - a type
+    if types.is_integer(kind) or types.is_temporal(kind):
+        for given in set(map(type, values)):
+            cut = next((check for of, check in _CUTS if issubclass(given, of)), None)
+            if cut is not None and any(cut(value, kind) for value in values if type(value) is given):
+                msg = f"a {given.__name__} would be cut off to become {kind}: round it yourself, or use another type"
+                raise pa.ArrowInvalid(msg)
+    elif _is_list(kind) and not types.is_floating(kind.value_type):
+        _require_uncut([value for row in values for value in _inside(row)], kind.value_type)
+    elif types.is_map(kind):
+        pairs = [tuple(_inside(pair)) for row in values for pair in _inside(row)]
+        for at, inside in enumerate((kind.key_type, kind.item_type)):
+            _require_uncut([pair[at] for pair in pairs if len(pair) == 2], inside)
+    elif types.is_struct(kind):
+        rows = [row for row in values if isinstance(row, Mapping)]
+        for name in {name: None for row in rows for name in row}:
+            at = kind.get_field_index(name)
+            if at < 0:
+                raise pa.ArrowInvalid(f"there is no field {name!r} in {kind}")
+            _require_uncut([row.get(name) for row in rows], kind.field(at).type)
+
+
+def _inside(value: Any) -> Iterable[Any]:  # noqa: ANN401 - any value
+    if isinstance(value, Mapping):
+        return value.items()
+    many = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim)
+    return value if many else ()
+
+
+def _rest(microseconds: int, kind: Any) -> bool:  # noqa: ANN401 - a type with a unit
+    """Whether a part of a second is finer than the unit."""
+    return microseconds % {"s": 1_000_000, "ms": 1_000}.get(getattr(kind, "unit", ""), 1) != 0
+
+
+def _of_a_moment(value: datetime, kind: pa.DataType) -> bool:
+    return value.time() != time(0) if types.is_date(kind) else _rest(value.microsecond, kind)
+
+
+_CUTS: tuple[tuple[type, Callable[[Any, pa.DataType], bool]], ...] = (
+    (float, lambda value, _: value % 1 != 0),
+    (np.floating, lambda value, _: bool(value % 1 != 0)),
+    (Decimal, lambda value, _: value != value.to_integral_value()),
+    (datetime, _of_a_moment),
+    (time, lambda value, kind: _rest(value.microsecond, kind)),
+    (timedelta, lambda value, kind: _rest(value.microseconds, kind)),
+)
