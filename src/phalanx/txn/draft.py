@@ -223,7 +223,7 @@ class Draft:
             for segment in self.reading.overlay.segments:
                 if segment.manifest == large.version.manifest and not segment.is_head:
                     dead = segment.hidden - segment.first
-                    staged.append(_with(large, dead))
+                    staged += [_with(large, dead)] if len(dead) < large.count else []
         return staged
 
     def _packed(self, rows: pa.Table) -> Small | Large:
