@@ -7,6 +7,7 @@ by their row ids on the very version that is changed.
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import numpy as np
@@ -35,19 +36,35 @@ class Written(msgspec.Struct, frozen=True):
 def write(version: Version, rows: pa.RecordBatchReader, progress: Progress | None = None) -> Written:
     """Write rows of any length, with bounded memory, as new fragments of a table."""
     source = _Watched(rows, progress)
+    reader = pa.RecordBatchReader.from_batches(rows.schema, source)
     try:
-        with speaking("writing rows"):
-            fragments = write_fragments(
-                pa.RecordBatchReader.from_batches(rows.schema, source),
-                version.dataset,
-                max_rows_per_file=ROWS_PER_FILE,
-                max_bytes_per_file=BYTES_PER_FILE,
-            )
+        fragments = _interruptibly(lambda: _write(version, reader), source)
     except PhalanxError:
         if source.error is not None:
             raise source.error from None
         raise
     return Written(fragments, sum(fragment.physical_rows for fragment in fragments))
+
+
+def _write(version: Version, rows: pa.RecordBatchReader) -> list[FragmentMetadata]:
+    with speaking("writing rows"):
+        return write_fragments(
+            rows, version.dataset, max_rows_per_file=ROWS_PER_FILE, max_bytes_per_file=BYTES_PER_FILE
+        )
+
+
+def _interruptibly(work: Callable[[], list[FragmentMetadata]], source: "_Watched") -> list[FragmentMetadata]:
+    """Do it in a thread of its own: an interrupt stops the stream between two batches, and waits until Lance let go.
+
+    Lance's threads go on reading a stream whose caller was interrupted, and abort the process if Python ends meanwhile.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="phalanx-stage") as pool:
+        done = pool.submit(work)
+        try:
+            return done.result()
+        except BaseException:
+            source.stopped = True
+            raise
 
 
 def adopt(version: Version, fragments: Sequence[int]) -> Written:
@@ -114,11 +131,14 @@ class _Watched:
         self._rows = rows
         self._progress = progress
         self.error: BaseException | None = None
+        self.stopped = False
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         done = 0
         try:
             for batch in self._rows:
+                if self.stopped:
+                    raise InterruptedError("the caller was interrupted")  # noqa: TRY301 - Lance hears of it, nobody else
                 yield batch
                 done += batch.num_rows
                 if self._progress is not None:

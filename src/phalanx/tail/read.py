@@ -42,6 +42,8 @@ class Reading:
         unknown = [name for name in names if name not in schema.names]
         if unknown:
             raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(schema.names)}")
+        if len(set(names)) < len(names):
+            raise InvalidInputError("a column is asked for twice: name each once")
         if limit is not None and limit < 0:
             raise InvalidInputError(f"limit is a number of rows: {limit} is not")
         predicate = None if where is None else plan_predicate(where, schema)
