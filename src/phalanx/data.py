@@ -107,7 +107,8 @@ def _from_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None) -> p
     if schema is None:
         return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in held])
     _require_known(names, schema)
-    fields = [schema.field(name) for name in schema.names if name in names]
+    # Rows that say nothing are rows of nulls; a table without a column would have no length.
+    fields = [schema.field(name) for name in schema.names if name in names or not names]
     arrays = [column([row.get(field.name) for row in held], field.type) for field in fields]
     # Whether a column may be null is checked later, with the column's name.
     return pa.table(arrays, schema=pa.schema([field.with_nullable(nullable=True) for field in fields]))

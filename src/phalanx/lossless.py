@@ -8,6 +8,7 @@ the precision of their column, as everybody expects of them, but never to infini
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, time, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,13 @@ _Leaves = Iterator[tuple[pa.DataType, pa.DataType]]
 
 def column(values: Any, kind: pa.DataType) -> "pa.Array[Any]":  # noqa: ANN401 - whatever Arrow makes an array of
     """Python values, or an array of another kind, as a column."""
-    if hasattr(values, "__array__") and str(getattr(values, "dtype", "")) != "object":
+    if not isinstance(values, list) and hasattr(values, "__array__") and str(getattr(values, "dtype", "")) != "object":
         return recast(_whole(pa.array(values)), kind)
-    held = list(values)
+    held = values if isinstance(values, list) else list(values)
     _require_uncut(held, kind)
     try:
         made = _whole(pa.array(held, kind))
-    except TypeError as error:  # of Python's own, from somewhere inside
+    except (TypeError, UnicodeEncodeError) as error:  # of Python's own, from somewhere inside
         raise pa.ArrowTypeError(str(error)) from error
     if _rounds(kind) and (found := _infinite(made)) and found > sum(map(_infinite_in, held)):
         raise pa.ArrowInvalid(f"a number is too large for {kind}: use another type")
@@ -82,6 +83,7 @@ def _may_cut(one: pa.DataType, other: pa.DataType) -> bool:
     return types.is_floating(one) and types.is_decimal(other)
 
 
+@lru_cache(maxsize=1024)
 def _rounds(kind: pa.DataType) -> bool:
     """Whether numbers of Python may be too large for it."""
     return any(types.is_float32(leaf) or types.is_float16(leaf) for leaf, _ in _leaves(kind, kind))
