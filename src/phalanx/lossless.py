@@ -41,6 +41,8 @@ def _whole(made: Any) -> "pa.Array[Any]":  # noqa: ANN401 - an array, in one pie
 
 def recast(array: "pa.Array[Any]", kind: pa.DataType) -> "pa.Array[Any]":
     """A column as another type."""
+    if types.is_string_view(array.type):
+        array = array.cast(pa.string())  # Arrow makes no dictionary of a view
     leaves = list(_leaves(array.type, kind))
     found = array.cast(kind)
     if any(_may_cut(one, other) for one, other in leaves) and not found.cast(array.type).equals(array):
