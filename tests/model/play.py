@@ -1,0 +1,69 @@
+"""Playing a run: the steps of a seed, on a lake of its own, with limits so tight that small tables meet them."""
+
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+from phalanx.tail import keys, lookup, memory
+from phalanx.txn import bulk, draft
+from tests.model.machine import Machine
+from tests.model.pair import Diverged
+from tests.model.shrink import shrink
+from tests.model.steps import Step, steps
+
+STEPS = 120
+
+
+@contextmanager
+def _tight(seed: int) -> Iterator[None]:
+    """Half of the runs: keys are looked up in indexes, memory is tidied up, and rows are staged, all from a few rows on."""
+    few = random.Random(seed).random() < 0.5
+    with ExitStack() as stack:
+        for module, name, value in (
+            (keys, "_FEW", 2),
+            (lookup, "_SCANNED", 1),
+            (memory, "_SLACK", 2),
+            (memory, "_MOST_CHUNKS", 2),
+            (bulk, "INLINE_ROWS", 4),
+            (draft, "INLINE_ROWS", 4),
+        ):
+            if few:
+                stack.enter_context(patch.object(module, name, value))
+        yield
+
+
+def play(seed: int, todo: Sequence[Step]) -> Machine:
+    """Take these steps; a run that fails raises."""
+    folder = Path(tempfile.mkdtemp(prefix="phalanx-model-"))
+    try:
+        with _tight(seed):
+            machine = Machine(folder / "lake", seed)
+            for step in todo:
+                machine.take(step)
+            machine.close()
+        return machine
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def play_seed(seed: int, count: int = STEPS, patience: float = 60.0) -> Machine:
+    """Play a seed's run; if it fails, say what to do, with a run that is as short as can be found in time."""
+    todo = steps(seed, count)
+    try:
+        return play(seed, todo)
+    except Exception as error:
+        least = shrink(todo, lambda tried: _fails(seed, tried), patience)
+        shown = "\n".join(f"  {step}" for step in least)
+        raise Diverged(f"{error!r}\nreplay: python -m tests.model {seed} {count}\nshortest run:\n{shown}") from error
+
+
+def _fails(seed: int, todo: Sequence[Step]) -> bool:
+    try:
+        play(seed, todo)
+    except Exception:  # noqa: BLE001 - whatever it is
+        return True
+    return False

@@ -1,0 +1,126 @@
+"""Steps as data: what a run does, drawn from a seed. Any step makes sense in any state, so a run can be shortened freely."""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from tests.model.words import CHANGES, CONDITIONS, Row
+
+KEYS = ((), ("id",), ("id", "g"))
+_IDS = 7
+
+
+@dataclass(frozen=True)
+class Do:
+    """One statement: `what` it does, with which rows or which words."""
+
+    what: str
+    rows: tuple[Row, ...] = ()
+    stage: bool | None = None
+    change: int = 0
+    where: int | None = None
+    n: int = 0
+    m: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a run: `kind` names what the machine does, `lake` which of the two handles does it.
+
+    `pick` chooses among what there is (tables, open transactions, work under way), `chance` what is looked at afterwards.
+    """
+
+    kind: str
+    lake: int
+    pick: int
+    chance: int
+    do: tuple[Do, ...] = ()
+    more: Any = None
+
+
+_WEIGHTS = {
+    "state": 24,
+    "again": 4,
+    "transact": 12,
+    "begin": 5,
+    "inside": 12,
+    "commit": 8,
+    "rollback": 1,
+    "early": 8,
+    "early_commit": 4,
+    "late": 6,
+    "together": 10,
+    "meanwhile": 20,
+    "flush": 7,
+    "optimize": 4,
+    "early_flush": 3,
+    "early_rewrite": 3,
+    "create": 2,
+    "drop": 1,
+    "rename": 2,
+    "reopen": 2,
+    "crash": 2,
+    "fault": 4,
+    "keep": 3,
+    "look_back": 1,
+}
+
+
+def steps(seed: int, count: int) -> list[Step]:
+    """A run of so many steps."""
+    chance = random.Random(seed)
+    # Each run leaves some kinds out and does others often, on one table more than on others, so that they meet.
+    weights = [weight * chance.choice((0, 1, 1, 4)) for weight in _WEIGHTS.values()]
+    drawn = chance.choices(list(_WEIGHTS), weights, k=count - 1)
+    favourite = chance.randrange(1 << 16)
+    return [_step(chance, kind, favourite) for kind in ("state", *drawn)]
+
+
+def _step(chance: random.Random, kind: str, favourite: int) -> Step:
+    count = {
+        "state": 1,
+        "again": 1,
+        "early": 1,
+        "inside": 1,
+        "transact": chance.randint(1, 4),
+        "pledge": chance.randint(1, 3),
+    }.get(kind, 0)
+    more: Any = None
+    if kind == "again":
+        more = chance.randint(2, 5)
+    elif kind in {"create", "rename", "drop"}:
+        more = chance.randrange(6)
+    elif kind in {"transact", "inside", "pledge"}:
+        more = [chance.randrange(8) for _ in range(count)]
+    elif kind == "fault":
+        more = chance.randrange(6)
+    elif kind == "together":
+        inner = chance.choices(("early", "pledge", "early_flush"), (4, 4, 1), k=chance.randint(1, 3))
+        more = tuple(_step(chance, one, favourite) for one in inner)
+    elif kind == "meanwhile":
+        inner = chance.choices(("state", "transact", "flush", "optimize"), (4, 3, 4, 2), k=chance.randint(1, 3))
+        outer = chance.choice(("state", "transact", "flush", "optimize"))
+        more = tuple(_step(chance, one, favourite) for one in (outer, *inner))
+    done = tuple(_do(chance) for _ in range(max(count, 1)))
+    if kind == "again":
+        done = tuple(_do(chance, ("update", "delete", "append")) for _ in range(1))
+    pick = favourite if chance.random() < 0.6 else chance.randrange(1 << 16)
+    return Step(kind, chance.randrange(2), pick, chance.randrange(1 << 30), done, more)
+
+
+def _do(chance: random.Random, kinds: tuple[str, ...] = ()) -> Do:
+    what = chance.choice(
+        kinds or ("append", "append", "upsert", "upsert", "insert", "overwrite", "delete", "delete", "update", "update")
+    )
+    where = chance.randrange(len(CONDITIONS)) if what == "delete" or chance.random() < 0.8 else None
+    rows = tuple(_row(chance) for _ in range(chance.choice((1, 1, 2, 2, 3, 5))))
+    if what == "overwrite" and chance.random() < 0.2:
+        rows = ()
+    stage = chance.choice((None, True, True, False))
+    n, m = chance.randrange(_IDS), chance.randrange(_IDS)
+    return Do(what, rows, stage, chance.randrange(len(CHANGES)), where, n, m)
+
+
+def _row(chance: random.Random) -> Row:
+    value = chance.choice((None, 0, 1, 2, 2, 3, 3, 4, 5, -3))
+    return chance.randrange(_IDS), chance.choice("xy"), value, chance.choice((None, "a1", "b", "7", "7", "12"))
