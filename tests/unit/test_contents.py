@@ -245,16 +245,16 @@ def test_a_flush_follows_the_rows_that_later_items_name() -> None:
     named = encode_ids(np.array([-7, 3, -1, 900, -2], dtype=np.int64))
     before = table(it.Put(A, INLINE), it.DeleteKeys(A, 1, 2))
     before = land(before, Landing(8, 1, (b"", named)), it.DeleteRows(A, 1, 5))
-    moved = encode_ids(np.array([-1, -2, 3], dtype=np.int64))
-    after = flush(before, Landing(9, 0, (b"", moved)), it.Flush(A, 0, 9, 0, 1, 10, 40, 43, 1))
+    moved, limit = encode_ids(np.array([-1, -2, 3], dtype=np.int64)), 1 << 40
+    after = flush(before, Landing(9, 0, (b"", moved)), it.Flush(A, 0, 9, 0, 1, 10, limit, limit + 3, 1))
     kept, renamed = after.pending()
     assert kept == before.items[1]
-    assert decode_ids(renamed.payloads[0]).tolist() == [-7, 42, 40, 900, 41]
+    assert decode_ids(renamed.payloads[0]).tolist() == [-7, limit + 2, limit, 900, limit + 1]
     assert (renamed.item, renamed.seq, renamed.position) == (it.DeleteRows(A, 0, 5), 2, 8)
     without = flush(before, Landing(9), it.Flush(A, 0, 9, 0, 1, 10, 40, 43))
     assert without.items[2] == before.items[2]
-    assert after.weight == total(after)
-    rest = flush(after, Landing(10), it.Flush(A, 0, 10, 1, 3, 11, 43, 43))
+    assert after.weight == total(after) != total(without)  # larger numbers take more bytes
+    rest = flush(after, Landing(10), it.Flush(A, 0, 10, 1, 3, 11, limit + 3, limit + 3))
     assert (rest.weight, len(rest.items)) == (Weight(), 0)
 
 
