@@ -3,10 +3,12 @@
 Taken are Arrow tables, batches, readers and datasets, everything with the Arrow PyCapsule interface (pandas, polars,
 DuckDB, …), lists of dicts, dicts of lists, and iterators of batches. Columns are matched by name; types are cast where
 no value can change, except that floating point numbers are rounded to a column's precision; a missing column is null. A
-stream is read once, batch by batch. What a cast would lose is looked for in `lossless.py`.
+stream is read once, batch by batch: given again, it is refused. What a cast would lose is looked for in `lossless.py`.
 """
 
+import contextlib
 import itertools
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -19,6 +21,8 @@ from phalanx.errors import InvalidInputError
 from phalanx.lossless import column, recast
 
 _TAKEN = "an Arrow table or stream, a pandas or polars frame, a list of dicts, or a dict of columns"
+_begun: "weakref.WeakSet[Any]" = weakref.WeakSet()
+"""Streams that were read from: whoever hands one in again, after an error, would write what is left of it, or nothing."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -63,13 +67,23 @@ def _source(data: object, schema: pa.Schema | None) -> Source:  # noqa: PLR0911 
         return _from_table(_from_pandas(data))
     if hasattr(data, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(data)
-        return Source(reader.schema, iter(reader))
+        return Source(reader.schema, _once(data, reader))
     if hasattr(data, "__arrow_c_array__"):
         batch = pa.record_batch(data)
         return Source(batch.schema, iter([batch]))
     if isinstance(data, Iterable):
-        return _from_iterable(iter(data))
+        return _from_iterable(_once(data, data))
     raise _refused(data)
+
+
+def _once(data: object, parts: Iterable[Any]) -> Iterator[Any]:
+    """The parts of what may be a stream, which then was never read from before."""
+    if isinstance(data, Iterator):
+        with contextlib.suppress(TypeError):  # some iterators cannot be remembered
+            if data in _begun:
+                raise InvalidInputError("this stream was read from before, to its end or not: open it anew, give that")
+            _begun.add(data)
+    yield from parts
 
 
 def _from_table(table: pa.Table) -> Source:
