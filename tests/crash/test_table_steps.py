@@ -132,6 +132,8 @@ def recover(path: Path, work: Work, before: Held, *, done: bool) -> None:
         assert rows(lake) == again, "the rows when it was done again"
         lake.flush()
         assert rows(lake) == again, "the rows after a flush"
+        lake["t"].append(NEW)
+        again = added(again, "t", NEW)
         assert lake.check() == []
     with phalanx.open(path) as lake:
         assert rows(lake) == again, "the rows after opening again"
