@@ -83,7 +83,7 @@ class Readable(ABC):
         self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
     ) -> pa.Table:
         """Rows as an Arrow table."""
-        return self._reading().scan(columns, where, limit).read_all()
+        return self._reading().table(columns, where, limit)
 
     def to_pandas(
         self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None

@@ -16,7 +16,7 @@ import lance
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from lance.dataset import LanceDataset, LanceOperation, serialize_row_addrs
+from lance.dataset import LanceDataset, LanceOperation, LanceScanner, serialize_row_addrs
 from lance.fragment import LanceFragment
 from lance.query import MatchQuery
 from lance.schema import LanceSchema
@@ -99,9 +99,31 @@ class Version:
         batch_size: int | None = None,
     ) -> pa.RecordBatchReader:
         """Rows, streamed; without or only those of certain row ids, from all fragments or some."""
+        scanner = self._scanner(columns, where, without, only, fragments, limit, row_ids=row_ids, batch_size=batch_size)
+        with speaking("reading a table"):
+            reader = scanner.to_reader()
+        return pa.RecordBatchReader.from_batches(reader.schema, _speaking(reader))
+
+    def rows_of(self, columns: Sequence[str], *, where: str | None, without: Ids | None, limit: int | None) -> pa.Table:
+        """As `scan` of all fragments, at once: what Lance puts together itself need not go through Python in pieces."""
+        with speaking("reading a table"):
+            return self._scanner(columns, where, without, None, None, limit).to_table()
+
+    def _scanner(
+        self,
+        columns: Sequence[str],
+        where: str | None,
+        without: Ids | None,
+        only: Ids | None,
+        fragments: Sequence[int] | None,
+        limit: int | None,
+        *,
+        row_ids: bool = False,
+        batch_size: int | None = None,
+    ) -> LanceScanner:
         chosen = None if fragments is None else [self.fragment(one) for one in fragments]
         with speaking("reading a table"):
-            scanner = self.dataset.scanner(
+            return self.dataset.scanner(
                 columns=list(columns),
                 filter=where,
                 limit=limit,
@@ -112,8 +134,6 @@ class Version:
                 row_addr_blocklist=treemap(without) if without is not None and len(without) else None,
                 row_addr_allowlist=treemap(only) if only is not None else None,
             )
-            reader = scanner.to_reader()
-        return pa.RecordBatchReader.from_batches(reader.schema, _speaking(reader))
 
     def count(self, where: str | None, without: Ids | None, fragments: Sequence[int] | None) -> int:
         """The number of rows that match."""

@@ -37,6 +37,28 @@ class Reading:
         batch_size: int | None = None,
     ) -> pa.RecordBatchReader:
         """Rows, streamed, with bounded memory."""
+        wanted, predicate = self._asked(columns, where, limit)
+        batches = self._batches(wanted, predicate, limit, batch_size)
+        return pa.RecordBatchReader.from_batches(wanted, _limited(batches, limit))
+
+    def table(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pa.Table:
+        """The same rows, at once."""
+        wanted, predicate = self._asked(columns, where, limit)
+        segments = self.overlay.segments
+        if len(segments) == 1 and segments[0].is_head and not self.overlay.memory.count() and wanted.names:
+            head = segments[0]
+            pushed = None if predicate is None else self._pushed(head, predicate)
+            if (predicate is None or pushed is not None) and not self._sifted(head, predicate):
+                found = self._version(head).rows_of(wanted.names, where=pushed, without=head.hidden, limit=limit)
+                return found if found.schema.equals(wanted) else found.cast(wanted)
+        return self.scan(columns, where, limit).read_all()
+
+    def _asked(
+        self, columns: Sequence[str] | None, where: str | None, limit: int | None
+    ) -> tuple[pa.Schema, Predicate | None]:
+        """What is asked for, checked."""
         schema = self.overlay.shape.schema
         names = list(schema.names if columns is None else columns)
         unknown = [name for name in names if name not in schema.names]
@@ -47,9 +69,7 @@ class Reading:
         if limit is not None and limit < 0:
             raise InvalidInputError(f"limit is a number of rows: {limit} is not")
         predicate = None if where is None else plan_predicate(where, schema)
-        wanted = pa.schema([schema.field(name) for name in names])
-        batches = self._batches(wanted, predicate, limit, batch_size)
-        return pa.RecordBatchReader.from_batches(wanted, _limited(batches, limit))
+        return pa.schema([schema.field(name) for name in names]), predicate
 
     def count(self, where: str | None = None) -> int:
         """The number of rows, or of those that match."""

@@ -21,6 +21,8 @@ from phalanx.tail.read import Reading
 
 DISTANCE, SCORE, RELEVANCE = "_distance", "_score", "_relevance_score"
 METRICS = ("l2", "cosine", "dot")
+_OPTIONS = frozenset({"nprobes", "minimum_nprobes", "maximum_nprobes", "refine_factor", "use_index", "ef"})
+"""Those of Lance that say how well a search is done, and not what it finds."""
 _RANK = 60
 """What a rank is damped by when two rankings are fused (reciprocal rank fusion)."""
 
@@ -31,8 +33,8 @@ class Search:
     """One question to one state of a table."""
 
     def __init__(self, reading: Reading, columns: Sequence[str] | None, where: str | None, k: int) -> None:
-        if k < 1:
-            raise InvalidInputError(f"k is the number of rows that are wanted: {k} is not")
+        if not isinstance(k, int) or k < 1:
+            raise InvalidInputError(f"k is the number of rows that are wanted: {k!r} is not")
         self._reading = reading
         self._schema = reading.overlay.shape.schema
         self._names = list(self._schema.names if columns is None else columns)
@@ -54,7 +56,7 @@ class Search:
 
     def by_text(self, version: Version, text: str, column: str | None) -> pa.Table:
         """The k rows that match best, best first, with their score; `version` is the table written out."""
-        name = self._text_column(column, version)
+        name = self._text_column(text, column, version)
         return version.matches(self._names, text, name, self._k, **self._limits(version)).drop_columns([ROW_ID])
 
     def by_both(
@@ -70,7 +72,7 @@ class Search:
         query = {**self._query(vector, self._vector_column(columns[0]), metric, options), "k": 2 * self._k}
         limits = self._limits(version)
         near = version.nearest(self._names, query, **limits).sort_by(DISTANCE)
-        words = version.matches(self._names, text, self._text_column(columns[1], version), 2 * self._k, **limits)
+        words = version.matches(self._names, text, self._text_column(text, columns[1], version), 2 * self._k, **limits)
         scores: dict[int, float] = {}
         for ranking in (near, words):
             for rank, row in enumerate(ranking.column(ROW_ID).to_numpy().tolist()):
@@ -84,8 +86,14 @@ class Search:
     def _query(self, vector: Vector, column: str, metric: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if metric not in METRICS:
             raise InvalidInputError(f"there is no metric {metric!r}; there is: {', '.join(METRICS)}")
-        given = np.asarray(vector, dtype=np.float32)
+        unknown = sorted(set(options) - _OPTIONS)
+        if unknown:
+            raise InvalidInputError(f"a search has no option {unknown[0]!r}; there is: {', '.join(sorted(_OPTIONS))}")
         size = self._schema.field(column).type.list_size
+        try:
+            given = np.asarray(vector, dtype=np.float32)
+        except (TypeError, ValueError):
+            given = np.empty(0, dtype=np.float32)
         if given.shape != (size,) or not np.isfinite(given).all():
             raise InvalidInputError(f"column {column!r} holds vectors of {size} numbers: give one such vector")
         return {"column": column, "q": given, "k": self._k, "metric": metric, "refine_factor": 1, **options}
@@ -109,7 +117,8 @@ class Search:
         vectors: Any = rows.column(column).combine_chunks()
         flat = np.asarray(vectors.flatten().to_numpy(zero_copy_only=False), dtype=np.float64)
         distances = _distances(flat.reshape(rows.num_rows, -1), query, metric) if rows.num_rows else flat
-        nearest = np.argsort(distances, kind="stable")[: self._k]
+        nearest = np.argsort(distances, kind="stable")  # what has no distance comes last
+        nearest = nearest[~np.isnan(distances[nearest])][: self._k]
         found = rows.take(nearest).select(self._names)
         return found.append_column(DISTANCE, pa.array(distances[nearest], pa.float32()))
 
@@ -125,10 +134,11 @@ class Search:
         return predicate.lance if predicate.lance is not None and version.plans(predicate.lance) else None
 
     def _vector_column(self, column: str | None) -> str:
-        fitting = [one.name for one in self._schema if types.is_fixed_size_list(one.type)]
-        return _chosen(column, fitting, "vectors")
+        return _chosen(column, [one.name for one in self._schema if _is_vector(one.type)], "vectors")
 
-    def _text_column(self, column: str | None, version: Version) -> str:
+    def _text_column(self, text: object, column: str | None, version: Version) -> str:
+        if not isinstance(text, str):
+            raise InvalidInputError(f"a text is searched by its words: {text!r} is no text")
         fitting = [one.name for one in self._schema if types.is_string(one.type) or types.is_large_string(one.type)]
         indexed = [name for name in fitting if name in version.searchable]
         chosen = _chosen(column, indexed if column is None else fitting, "text")
@@ -137,6 +147,10 @@ class Search:
                 f"column {chosen!r} has no full-text index: create_index({chosen!r}, 'inverted') first"
             )
         return chosen
+
+
+def _is_vector(kind: Any) -> bool:  # noqa: ANN401 - a type
+    return types.is_fixed_size_list(kind) and types.is_floating(kind.value_type)
 
 
 def _chosen(column: str | None, fitting: list[str], what: str) -> str:
@@ -151,11 +165,11 @@ def _chosen(column: str | None, fitting: list[str], what: str) -> str:
 def _distances(
     vectors: npt.NDArray[np.float64], query: npt.NDArray[np.float64], metric: str
 ) -> npt.NDArray[np.float64]:
-    """As Lance measures them: squared for l2, one minus the product for dot, one minus the cosine."""
+    """As Lance measures them: squared for l2, one minus the product for dot, one minus the cosine, where there is one."""
     if metric == "l2":
         return np.asarray(np.square(vectors - query).sum(axis=1))
     product = vectors @ query
     if metric == "dot":
         return np.asarray(1.0 - product)
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
-    return np.asarray(1.0 - np.divide(product, lengths, out=np.zeros_like(product), where=lengths > 0))
+    return np.asarray(1.0 - np.divide(product, lengths, out=np.full_like(product, np.nan), where=lengths > 0))

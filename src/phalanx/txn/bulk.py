@@ -78,7 +78,8 @@ def take_in(given: Source, key: tuple[str, ...], *, stage: bool | None) -> Small
             return Source(given.schema, itertools.chain(held, checked))
     if stage:
         return Source(given.schema, checked)
-    table = pa.Table.from_batches(held, given.schema).combine_chunks()
+    table = pa.Table.from_batches(held, given.schema)
+    table = table if len(held) == 1 else table.combine_chunks()
     return Small(last_of_each(table, key) if key else table)
 
 

@@ -43,7 +43,7 @@ class Draft:
         self.born = born
         self._base: Reading | None = None
         self._reading: Reading | None = None
-        self._unapplied: list[Pending] = []
+        self._unapplied: list[Callable[[], Pending]] = []
         self._added: list[pa.Table] = []
         self._changes = 0
         self._own = OWN
@@ -73,7 +73,8 @@ class Draft:
         """The table with the changes so far. A transaction that only adds rows never asks for it, and reads nothing."""
         if self._reading is None or self._unapplied:
             overlay = (self._reading or self.base()).overlay
-            self._reading = Reading(advance(overlay, self._unapplied, self._core.datasets), self._core.datasets)
+            items = [ready() for ready in self._unapplied]
+            self._reading = Reading(advance(overlay, items, self._core.datasets), self._core.datasets)
             self._unapplied = []
         return self._reading
 
@@ -202,7 +203,9 @@ class Draft:
     def _rest(self) -> tuple[pa.Table, pa.Table | None]:
         """The rows of its own that are in memory, and the keys it touched that have no row any more."""
         if self._reading is None and not self._emptied and not (self.key and self._staged):
-            added = pa.concat_tables([self.found.shape.schema.empty_table(), *self._added])
+            if len(self._added) == 1:
+                return self._added[0], None
+            added = pa.concat_tables([self._nothing(), *self._added])
             return last_of_each(added.combine_chunks(), self.key) if self.key else added, None
         held = self.reading.overlay.memory
         mine = (held.identities <= -OWN) & held.alive
@@ -290,12 +293,16 @@ class Draft:
     def _apply_rows(self, kind: Callable[[str, it.Rows], it.Item], rows: pa.Table) -> None:
         self._added.append(rows)
         item = kind(self.found.table.id, it.Inline(0, rows.num_rows))
-        self._apply(item, encode_rows(rows), rows.num_rows)
+        self._apply(item, lambda: encode_rows(rows), rows.num_rows)
 
-    def _apply(self, item: it.Item, payload: bytes, rows: int = 0) -> None:
+    def _apply(self, item: it.Item, payload: bytes | Callable[[], bytes], rows: int = 0) -> None:
         """Put one more change on top of the private overlay, as soon as somebody looks at it."""
-        seq = self.found.contents.until + self._changes
-        self._unapplied.append(Pending(seq, 0, 0, self._own, item, (payload,)))
+        seq, own = self.found.contents.until + self._changes, self._own
+
+        def ready() -> Pending:
+            return Pending(seq, 0, 0, own, item, (payload if isinstance(payload, bytes) else payload(),))
+
+        self._unapplied.append(ready)
         self._changes += 1
         self._own += rows
 
