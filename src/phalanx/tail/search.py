@@ -32,7 +32,7 @@ Vector = Sequence[float] | npt.NDArray[np.floating[Any]]
 class Search:
     """One question to one state of a table."""
 
-    def __init__(self, reading: Reading, columns: Sequence[str] | None, where: str | None, k: int) -> None:
+    def __init__(self, reading: Reading, columns: Sequence[str] | None, where: str | None, k: object) -> None:
         if not isinstance(k, int) or k < 1:
             raise InvalidInputError(f"k is the number of rows that are wanted: {k!r} is not")
         self._reading = reading
