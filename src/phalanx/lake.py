@@ -177,7 +177,7 @@ class Lake(Naming):
 
         With a `token` (see `token`), the same transaction run again commits once.
         """
-        return Transaction(Work(self._core, timeout, note, token))
+        return Transaction(Work(self._core, timeout, note, token), self._background)
 
     def writer(self, name: str) -> Writer:
         """A writer that takes single rows of a table from thousands of producers, and acknowledges each."""
@@ -188,7 +188,7 @@ class Lake(Naming):
         deadline = self._core.deadline(timeout)
 
         def attempt() -> R:
-            with Transaction(Work(self._core, deadline, note)) as txn:
+            with Transaction(Work(self._core, deadline, note), self._background) as txn:
                 return work(txn)
 
         return again(self._core, deadline, attempt)

@@ -12,14 +12,16 @@ from phalanx.log import action as do
 from phalanx.names import parse_name, parse_word
 from phalanx.table import TransactionTable
 from phalanx.txn.transaction import Work
+from phalanx.upkeep.background import Background
 from phalanx.upkeep.limits import check_property
 
 
 class Transaction:
     """Changes of any number of tables that land together, or not at all. Belongs to one thread at a time."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, background: Background) -> None:
         self._work = work
+        self._background = background
 
     @property
     def snapshot_version(self) -> int:
@@ -75,7 +77,14 @@ class Transaction:
 
     def commit(self) -> int:
         """Land as a whole; the version of the lake."""
-        return self._work.commit()
+        self._work.require_open()
+        tables = self._work.changed()
+        for table in tables:
+            self._background.make_room(table, self._work.deadline())
+        version = self._work.commit()
+        for table in tables:
+            self._background.wrote(table, version)
+        return version
 
     def rollback(self) -> None:
         """Forget everything."""
@@ -85,7 +94,11 @@ class Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._work.__exit__(kind, error, at)
+        try:
+            if kind is None and not self._work.over:
+                self.commit()
+        finally:
+            self._work.rollback()
 
 
 def create_table(

@@ -10,7 +10,7 @@ import pytest
 
 import phalanx
 from phalanx.clock import SYSTEM
-from phalanx.errors import UnavailableError
+from phalanx.errors import StateError, UnavailableError
 from phalanx.lake import Lake, join
 from phalanx.objects import layout, open_store
 from phalanx.tables.dataset import Datasets
@@ -179,3 +179,34 @@ def test_attempts_at_the_hard_limit_become_rare(path: Path, monkeypatch: pytest.
         with pytest.raises(UnavailableError, match="at its hard limit"):
             lake["t"].append({"id": [7]}, timeout=1.5)
     assert 2 <= len(tried) <= 10
+
+
+def test_a_transaction_is_held_to_the_same_limits(
+    path: Path, told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It starts a flush at the soft limit, waits at the hard one, and changes nothing if there is no room in time."""
+    with phalanx.open(path) as lake:
+        for number in range(1, 13):
+            with lake.transaction() as txn:
+                txn["t"].append({"id": [number]})
+        settle(lake)
+        assert lake.describe("t").tail.items <= 6
+        assert lake.describe("t").head.rows > 1
+        lake.flush()
+        with monkeypatch.context() as patch:
+            patch.setattr(flushing, "write_out", no_space)
+            for number in range(13, 19):
+                lake.run(lambda txn, number=number: txn["t"].append({"id": [number]}))
+            with (
+                pytest.raises(UnavailableError, match=r"at its hard limit.*nothing was committed"),
+                lake.transaction(timeout=0.2) as txn,
+            ):
+                txn["t"].append({"id": [19]})
+            assert WAITS in told.text
+            settle(lake)
+        with pytest.raises(StateError, match="rolled back"):
+            txn.commit()
+        with lake.transaction() as txn:
+            txn["t"].append({"id": [19]})
+        settle(lake)
+        assert ids(lake) == held_by(path) == list(range(20))

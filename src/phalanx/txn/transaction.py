@@ -95,6 +95,14 @@ class Work:
         self.view = View(self.view.position, self.view.time, state)
         self._catalog.append(action)
 
+    def changed(self) -> list[str]:
+        """The tables whose rows it changes."""
+        return [table for table, draft in self._drafts.items() if draft.statements]
+
+    def deadline(self) -> Deadline:
+        """When a commit that begins now has to be over."""
+        return self._timeout if isinstance(self._timeout, Deadline) else self.core.deadline(self._timeout)
+
     def commit(self) -> int:
         """Land as a whole; the position."""
         self.require_open()
@@ -106,10 +114,9 @@ class Work:
             return self.version
         prints = [draft.footprint() for draft in drafts if not draft.born] + self._dropped
         guard = Touched(prints, lambda moved: self._built(drafts, moved)) if prints else None
-        timeout = self._timeout
         intent = self.core.intent(
             first.actions,
-            timeout if isinstance(timeout, Deadline) else self.core.deadline(timeout),
+            self.deadline(),
             note=self.note,
             payloads=first.payloads,
             identity=self._identity,
