@@ -18,10 +18,14 @@ _json: Any = json
 """The stubs know less than these functions take."""
 
 
-def line_blocks(source: Any) -> Iterator[tuple[int, bytes]]:  # noqa: ANN401 - a file of Python or of Arrow
-    """Whole lines, with the number of the first."""
+_NULL = re.compile(rb"^[ \t\r]*null\b", re.MULTILINE)
+"""A line that Arrow takes for a row, or dies of if it is the first."""
+
+
+def line_blocks(source: Any, size: int | None = None) -> Iterator[tuple[int, bytes]]:  # noqa: ANN401 - a file of Python or of Arrow
+    """Whole lines, with the number of the first; so many bytes are asked for at a time."""
     number, parts, held = 1, [], 0
-    while chunk := source.read(BLOCK):
+    while chunk := source.read(size or BLOCK):
         cut = chunk.rfind(b"\n") + 1
         parts.append(chunk[:cut] if cut else chunk)
         held += len(parts[-1])
@@ -64,6 +68,12 @@ def _blamed(number: int, lines: list[bytes], schema: pa.Schema | None, error: pa
 def _parse(block: bytes, schema: pa.Schema | None) -> pa.Table:
     if not block.strip():
         return pa.table({})
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        raise pa.ArrowInvalid(f"this is not UTF-8: {error.reason}") from error
+    if _NULL.search(block):
+        raise pa.ArrowInvalid("null is not a row: put one object on each line")
     options = _json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer")
     found: pa.Table = _json.read_json(
         io.BytesIO(block), _json.ReadOptions(block_size=len(block) + 1, use_threads=False), options

@@ -1,4 +1,4 @@
-"""The verb `load`: rows of files into a table, all in one commit."""
+"""The verb `load`: rows of files into a table, all in one commit; or lines for ever, see `follow.py`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from phalanx.cli.files import Format, find_files
+from phalanx.cli.files import STDIN, Format, find_files
+from phalanx.cli.follow import follow as follow_lines
 from phalanx.cli.output import (
     JsonOption,
     KeyOption,
     LakeArgument,
+    NoteOption,
     StorageOption,
     TableArgument,
     counted,
@@ -63,11 +65,24 @@ def load(
     key: KeyOption = None,
     file_format: FormatOption = None,
     null: NullOption = None,
-    note: Annotated[str, typer.Option(help="A word for the history.")] = "",
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Json lines of standard input until they end, each acknowledged by itself."
+        ),
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="With --follow: stop at the first line that fails.")] = False,
+    note: NoteOption = "",
     option: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Load files into a table, in one commit: parquet, csv, tsv, json lines, arrow."""
+    if strict and not follow:
+        raise InvalidInputError("--strict belongs to --follow: without it, nothing is loaded if a line fails")
+    if follow:
+        _require_lines(files, mode, file_format, one_commit=bool(create or key or note or null))
+        follow_lines(lake, table, option, upsert=mode is Mode.UPSERT, strict=strict, as_json=as_json)
+        return
     if key and not create:
         raise InvalidInputError("--key belongs to a new table: give --create too, or leave it out")
     found = find_files(files, file_format)
@@ -85,6 +100,15 @@ def load(
     sources = found[0].name if len(found) == 1 else f"{len(found)} files"
     said = f"loaded {counted(stream.rows, 'row')} from {sources} into {table} (version {landed})"
     show({**value, "version": landed}, as_json, lambda: plain(said))
+
+
+def _require_lines(files: list[str], mode: Mode, file_format: Format | None, *, one_commit: bool) -> None:
+    if files != [STDIN] or file_format not in {None, Format.JSON}:
+        raise InvalidInputError("--follow reads json lines from standard input: phalanx load LAKE TABLE - --follow")
+    if mode not in {Mode.APPEND, Mode.UPSERT}:
+        raise InvalidInputError(f"--follow appends or upserts, a line at a time: --mode {mode} is for files")
+    if one_commit:
+        raise InvalidInputError("--create, --key, --note and --null are for files: `phalanx create` makes the table")
 
 
 def _add(lake: Lake, name: str, stream: Stream, mode: Mode, note: str) -> int:

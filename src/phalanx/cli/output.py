@@ -55,6 +55,7 @@ KeyOption = Annotated[
     list[str] | None,
     typer.Option("--key", "-k", metavar="COLUMN", help="Column of the new table's key; may be repeated."),
 ]
+NoteOption = Annotated[str, typer.Option("--note", help="A word for the history.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 StorageOption = Annotated[
     list[str] | None,

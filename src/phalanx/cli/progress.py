@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -12,15 +13,24 @@ from rich.text import Text
 
 from phalanx.cli.output import plain
 from phalanx.cli.stopping import Stopping
-from phalanx.cli.stream import Stream
 from phalanx.clock import SYSTEM
 
 _LONGEST_NAME = 32
 _BAR = 30
 
 
+class Moving(Protocol):
+    """What says of itself how far it is: see `Stream`."""
+
+    rows: int
+
+    @property
+    def file(self) -> str: ...  # noqa: D102 - said there
+    def share(self) -> float | None: ...  # noqa: D102
+
+
 @contextmanager
-def progress(stream: Stream, stopping: Stopping, console: Console | None = None) -> Iterator[None]:
+def progress(stream: Moving, stopping: Stopping, console: Console | None = None) -> Iterator[None]:
     """Show how far a stream is, on stderr, while this is entered and if that is a terminal."""
     console = console or Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
@@ -36,7 +46,7 @@ def progress(stream: Stream, stopping: Stopping, console: Console | None = None)
         yield
 
 
-def _line(stream: Stream, stopping: Stopping, spinner: Spinner, seconds: float) -> Table:
+def _line(stream: Moving, stopping: Stopping, spinner: Spinner, seconds: float) -> Table:
     share = stream.share()
     name = plain(stream.file)
     if stopping.landing:

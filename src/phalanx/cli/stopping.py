@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -24,12 +25,14 @@ class StoppedError(Exception):
 
 
 class Stopping:
-    """Notes Ctrl-C while it is entered; `landing` says that all rows were read."""
+    """Notes Ctrl-C while it is entered; `landing` says that all rows were read, `left` what a second one leaves."""
 
-    def __init__(self) -> None:
+    def __init__(self, left: str = "nothing was loaded", signals: Sequence[signal.Signals] = (signal.SIGINT,)) -> None:
         self.asked = False
+        self.code = 130
         self.landing = False
-        self._before: Any = None
+        self._left = left
+        self._before: dict[signal.Signals, Any] = dict.fromkeys(signals)
 
     def check(self) -> None:
         """Stop here, if that was asked for."""
@@ -38,22 +41,25 @@ class Stopping:
 
     def __enter__(self) -> Self:
         pa.enable_signal_handlers(False)  # Arrow would take Ctrl-C for itself while it reads CSV
-        self._before = signal.getsignal(signal.SIGINT)
-        if self._before is not signal.SIG_IGN:  # a shell lets jobs in the background ignore it
-            signal.signal(signal.SIGINT, self._note)
+        for number in self._before:
+            self._before[number] = signal.getsignal(number)
+            if self._before[number] is not signal.SIG_IGN:  # a shell lets jobs in the background ignore it
+                signal.signal(number, self._note)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
         pa.enable_signal_handlers(True)
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.code = 128 + number
         if self.asked:
-            end = "look whether it landed: `phalanx history`" if self.landing else "nothing was loaded"
+            end = "look whether it landed: `phalanx history`" if self.landing else self._left
             cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # the bar had hidden it
             sys.stderr.write(f"{cursor}\nphalanx: left at once: {end}\n")
             sys.stderr.flush()
-            os._exit(130)
+            os._exit(self.code)
         self.asked = True
         if self.landing:
             sys.stderr.write(
@@ -62,11 +68,15 @@ class Stopping:
 
 
 class Pipe(io.RawIOBase):
-    """Bytes of a pipe or terminal, which may keep silent for long: Ctrl-C is noticed all the same."""
+    """Bytes of a pipe or terminal, which may keep silent for long: Ctrl-C is noticed all the same.
 
-    def __init__(self, descriptor: int, stopping: Stopping) -> None:
+    `idle` is called now and then while it does.
+    """
+
+    def __init__(self, descriptor: int, stopping: Stopping, idle: Callable[[], object] = lambda: None) -> None:
         self._descriptor = descriptor
         self._stopping = stopping
+        self._idle = idle
 
     def readable(self) -> bool:
         """Yes."""
@@ -76,6 +86,7 @@ class Pipe(io.RawIOBase):
         """See `io.RawIOBase`."""
         while not select.select([self._descriptor], [], [], _LOOK)[0]:
             self._stopping.check()
+            self._idle()
         self._stopping.check()
         data = os.read(self._descriptor, len(buffer))
         buffer[: len(data)] = data

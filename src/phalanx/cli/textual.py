@@ -30,6 +30,15 @@ def to_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
 
 
+def to_values(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Rows of Python values that make the same rows again; nanoseconds, which Python has not, are numbers."""
+    kinds = [_valued(column.type) for column in batch.columns]
+    columns = [
+        column if kind == column.type else column.cast(kind) for column, kind in zip(batch.columns, kinds, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names).to_pylist()
+
+
 def to_cells(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same rows in columns that CSV can hold."""
     columns = [_cells(column) if _is_foreign(column.type) else column for column in batch.columns]
@@ -88,6 +97,21 @@ def _heard(kind: pa.DataType) -> pa.DataType:
         return pa.string() if types.is_temporal(one) or _is_bytes(one) else one
 
     return _mapped(kind, leaf)
+
+
+def _valued(kind: Any) -> pa.DataType:  # noqa: ANN401 - what it has depends on which it is
+    if types.is_map(kind):
+        return pa.map_(_valued(kind.key_type), _valued(kind.item_type))
+    if types.is_struct(kind):
+        return pa.struct([kind.field(at).with_type(_valued(kind.field(at).type)) for at in range(kind.num_fields)])
+    if types.is_fixed_size_list(kind):
+        sized: pa.DataType = pa.list_(_valued(kind.value_type), kind.list_size)
+        return sized
+    if types.is_list(kind) or types.is_large_list(kind):
+        inner = _valued(kind.value_type)
+        return pa.list_(inner) if types.is_list(kind) else pa.large_list(inner)
+    found: pa.DataType = pa.int64() if types.is_temporal(kind) and getattr(kind, "unit", "") == "ns" else kind
+    return found
 
 
 def _mapped(kind: Any, leaf: Leaf) -> pa.DataType:  # noqa: ANN401 - what it has depends on which it is
