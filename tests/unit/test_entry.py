@@ -217,6 +217,15 @@ def test_each_transaction_gets_its_own_payloads() -> None:
     assert [transaction for _, transaction in found.landings(7)] == [one.transaction for one in sealed]
 
 
+@pytest.mark.parametrize("action", [action for action in every_action() if it.payloads_of(action)], ids=repr)
+def test_a_change_brings_every_payload_that_it_speaks_of(action: do.Action) -> None:
+    """Otherwise nobody could ever read its table again: it is refused before anything is written."""
+    most = max(it.payloads_of(action))
+    seal(Transaction(b"1" * 16, "", (action,), most + 1), PAYLOADS[: most + 1])
+    with pytest.raises(InvalidInputError, match="speaks of rows that it does not bring"):
+        seal(Transaction(b"1" * 16, "", (action,), most), PAYLOADS[:most])
+
+
 @pytest.mark.parametrize("said", [0, 1, 3])
 def test_payloads_that_do_not_add_up_are_refused(said: int) -> None:
     """The number that transactions name is the number that the frame holds."""

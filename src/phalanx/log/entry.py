@@ -15,6 +15,7 @@ from phalanx.errors import CorruptionError, InvalidInputError
 from phalanx.ids import ID_BYTES, AttemptId, LakeId, TransactionId
 from phalanx.log import frame
 from phalanx.log.action import FEATURES, Action, Text
+from phalanx.log.item import payloads_of
 
 MAGIC = b"PHLXENT\n"
 MAX_TRANSACTIONS = 16_384
@@ -107,6 +108,8 @@ def seal(transaction: Transaction, payloads: Sequence[bytes] = ()) -> Sealed:
     if transaction.payloads != len(payloads) or size > frame.MAX_FRAME - (1 << 16):
         msg = f"this change has {size} bytes, more than one entry holds ({frame.MAX_FRAME}): write it in bulk"
         raise InvalidInputError(msg)
+    if any(index >= len(payloads) for action in transaction.actions for index in payloads_of(action)):
+        raise InvalidInputError("this change speaks of rows that it does not bring: change tables by their own methods")
     return Sealed(transaction, encoded, tuple(payloads), size)
 
 

@@ -176,3 +176,18 @@ Upkeep = Flush | Rewrite | Cover
 """What changes where rows are, and how they are found."""
 Indexing = DeclareIndex | DropIndex
 """What changes which indexes a table wants."""
+
+
+def payloads_of(action: object) -> list[int]:
+    """The indices of the payloads that an action speaks of."""
+    found: list[int | None] = []
+    if isinstance(action, Put | Upsert | Overwrite):
+        found.append(action.rows.payload if isinstance(action.rows, Inline) else action.rows.dead)
+        found.append(action.hidden if isinstance(action, Upsert) else None)
+    elif isinstance(action, DeleteKeys):
+        found.append(action.keys)
+    elif isinstance(action, DeleteRows):
+        found.append(action.identities)
+    elif isinstance(action, Flush):
+        found.append(action.moved)
+    return [index for index in found if index is not None]
