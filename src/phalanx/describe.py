@@ -9,6 +9,7 @@ import msgspec
 
 from phalanx.catalog import State
 from phalanx.contents import Contents
+from phalanx.indexing import IndexInfo, listed_at
 from phalanx.log import item as it
 from phalanx.txn.core import Core, Found
 
@@ -61,6 +62,7 @@ class TableInfo(msgspec.Struct, frozen=True):
     columns: tuple[ColumnInfo, ...]
     head: HeadInfo
     tail: TailInfo
+    indexes: tuple[IndexInfo, ...]
     properties: dict[str, str]
 
 
@@ -91,6 +93,7 @@ def describe(core: Core, found: Found) -> TableInfo:
         tuple(ColumnInfo(field.name, str(field.type), field.nullable) for field in found.shape.schema),
         HeadInfo(contents.head.manifest, len(head.fragments), head.rows),
         _tail(contents),
+        tuple(listed_at(core, found)),
         dict(sorted(found.table.properties.items())),
     )
 

@@ -11,7 +11,7 @@ from phalanx.clock import Deadline
 from phalanx.errors import InvalidInputError, PhalanxError
 from phalanx.log import item as it
 from phalanx.tables.index import VECTOR, segments
-from phalanx.txn.core import Core, locate
+from phalanx.txn.core import Core, Found, locate
 from phalanx.upkeep.cover import cover, wanted
 from phalanx.upkeep.flush import flush
 
@@ -56,8 +56,12 @@ def drop(core: Core, table: str, name: str) -> int:
 
 def listed(core: Core, table: str) -> list[IndexInfo]:
     """The indexes of a table, the one that a key keeps included."""
-    here = locate(core.refresh(), table)
-    head = core.datasets.open(table, here.contents.head.manifest)
+    return listed_at(core, locate(core.refresh(), table))
+
+
+def listed_at(core: Core, here: Found) -> list[IndexInfo]:
+    """The indexes that a table had at one moment."""
+    head = core.datasets.open(here.table.id, here.contents.head.manifest)
     held = segments(head)
     there = set(head.fragments)
     infos = []

@@ -162,13 +162,14 @@ class Lake(Naming):
         *,
         key: str | Sequence[str] = (),
         properties: Mapping[str, str] | None = None,
+        note: str = "",
         timeout: float | None = None,
     ) -> Table:
         """Create a table from a schema, or from rows: anything Arrow, pandas, polars, a list of dicts.
 
         With a key (one column or several) the table never holds two rows of the same key: new rows replace old ones.
         """
-        with Work(self._core, timeout) as work:
+        with Work(self._core, timeout, note) as work:
             create_table(work, name, data, key, properties)
         return self[name]
 
@@ -221,15 +222,15 @@ class Lake(Naming):
         entries = ((position, self._log.read(position)) for position in range(here.contents.changed, lowest - 1, -1))
         return list(itertools.islice(changes(here.table.id, here.contents.version, entries), limit))
 
-    def drop_table(self, name: str, *, timeout: float | None = None) -> int:
+    def drop_table(self, name: str, *, note: str = "", timeout: float | None = None) -> int:
         """Drop a table; snapshots and tags of earlier versions still have it."""
         parts, table = self.refresh().table(name)
-        return self.commit([do.DropTable(parts, table.id)], timeout=timeout)
+        return self.commit([do.DropTable(parts, table.id)], note=note, timeout=timeout)
 
-    def rename_table(self, name: str, to: str, *, timeout: float | None = None) -> int:
+    def rename_table(self, name: str, to: str, *, note: str = "", timeout: float | None = None) -> int:
         """Give a table another name, possibly in another namespace. No file moves."""
         parts, table = self.refresh().table(name)
-        return self.commit([do.RenameTable(parts, table.id, parse_name(to))], timeout=timeout)
+        return self.commit([do.RenameTable(parts, table.id, parse_name(to))], note=note, timeout=timeout)
 
     def tag(self, name: str, *, version: int | None = None, move: bool = False, timeout: float | None = None) -> int:
         """Name a version, the newest by default. With `move`, a tag of that name may point elsewhere until now."""

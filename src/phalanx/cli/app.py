@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import phalanx
-from phalanx.cli import catalog, check, load, log, overview, query, table, upkeep
+from phalanx.cli import catalog, check, index, load, log, overview, query, search, table, upkeep
 from phalanx.cli.output import exit_code
 from phalanx.errors import PhalanxError
 
@@ -42,6 +42,8 @@ app.command("namespace")(catalog.namespace)
 app.command("create")(table.create)
 app.command("load")(load.load)
 app.command("query")(query.query)
+app.command("search")(search.search)
+app.command("index")(index.index)
 app.command("history")(log.history)
 app.command("rename")(table.rename)
 app.command("drop")(table.drop)

@@ -7,6 +7,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from phalanx.cli.index import coverage
 from phalanx.cli.output import (
     JsonOption,
     LakeArgument,
@@ -89,6 +90,7 @@ def _table(info: TableInfo) -> Group:
         ("changed at", f"version {info.changed:,} of the lake"),
         ("on disk", f"{disk} (manifest {info.head.manifest})"),
         ("pending", pending if tail.items else "nothing"),
+        *((f"index {one.name}", f"{one.kind} of {one.column}, {coverage(one)}") for one in info.indexes),
         *((f"property {key}", text) for key, text in info.properties.items()),
     ]
     columns = [

@@ -11,6 +11,7 @@ from phalanx.cli.output import (
     JsonOption,
     KeyOption,
     LakeArgument,
+    NoteOption,
     PropertyOption,
     StorageOption,
     TableArgument,
@@ -35,6 +36,7 @@ def create(
     like: Annotated[str | None, typer.Option(metavar="FILE", help="Take the columns of this file.")] = None,
     key: KeyOption = None,
     prop: PropertyOption = None,
+    note: NoteOption = "",
     option: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -43,17 +45,22 @@ def create(
         raise InvalidInputError('a table needs columns: give --schema "id: int64, name: string", or --like FILE')
     columns = parse_columns(schema) if schema is not None else _columns_of(like or "")
     with opened(lake, option) as found:
-        made = found.create_table(table, columns, key=key or (), properties=pairs(prop, "--property"))
+        made = found.create_table(table, columns, key=key or (), properties=pairs(prop, "--property"), note=note)
         value = found.describe(made.name)
         show(value, as_json, lambda: plain(f"created table {made.name} (version {value.lake_version})"))
 
 
 def drop(
-    lake: LakeArgument, table: TableArgument, *, option: StorageOption = None, as_json: JsonOption = False
+    lake: LakeArgument,
+    table: TableArgument,
+    *,
+    note: NoteOption = "",
+    option: StorageOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Drop a table; earlier versions of the lake still have it."""
     with opened(lake, option) as found:
-        at = found.drop_table(table)
+        at = found.drop_table(table, note=note)
         said = f"dropped table {table} (version {at}); `phalanx query --version {at - 1}` still reads it"
         show({"dropped": table, "committed": at}, as_json, lambda: plain(said))
 
@@ -63,12 +70,13 @@ def rename(
     table: TableArgument,
     to: Annotated[str, typer.Argument(help="The new name.", metavar="NEW")],
     *,
+    note: NoteOption = "",
     option: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Give a table another name, possibly in another namespace."""
     with opened(lake, option) as found:
-        at = found.rename_table(table, to)
+        at = found.rename_table(table, to, note=note)
         value = {"renamed": table, "to": to, "committed": at}
         show(value, as_json, lambda: plain(f"renamed table {table} to {to} (version {at})"))
 

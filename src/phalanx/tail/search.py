@@ -158,6 +158,11 @@ def _chosen(column: str | None, fitting: list[str], what: str) -> str:
         return fitting[0]
     if column in fitting:
         return str(column)
+    if column is None and not fitting:
+        first = (
+            " with a full-text index: create_index(column, 'inverted') makes one" if what == "text" else " to search"
+        )
+        raise InvalidInputError(f"there is no column of {what}{first}")
     asked = "name the column to search" if column is None else f"column {column!r} cannot be searched"
     raise InvalidInputError(f"{asked}: columns of {what} (indexed, for full text) are {', '.join(fitting) or 'none'}")
 
