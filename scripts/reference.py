@@ -10,18 +10,23 @@ import phalanx
 from phalanx.cli.app import app
 from phalanx.cli.output import EXIT_CODES
 from phalanx.describe import ColumnInfo, HeadInfo, TableSummary, TailInfo
+from phalanx.indexing import IndexInfo
 from phalanx.table import Readable, SnapshotTable, TransactionTable
 from phalanx.writer import Writer
 
 DOCS = Path(__file__).parent.parent / "docs"
-_OTHER_CODES = ["| 74 | | the answer cannot be printed |", "| 130 | | Ctrl-C |"]
+_OTHER_CODES = [
+    "| 74 | | the answer cannot be printed |",
+    "| 130 | | Ctrl-C |",
+    "| 143 | | told to end (SIGTERM) while it followed |",
+]
 _CLASSES: tuple[type, ...] = (
     *(phalanx.Lake, phalanx.Table, Writer, phalanx.Transaction, TransactionTable),
     *(phalanx.Snapshot, SnapshotTable, Readable),
 )
 _ANSWERS = (
     *(phalanx.Commit, phalanx.Change, phalanx.Flushed, phalanx.Optimized),
-    *(phalanx.TableInfo, ColumnInfo, HeadInfo, TailInfo, TableSummary),
+    *(phalanx.TableInfo, ColumnInfo, HeadInfo, TailInfo, IndexInfo, TableSummary),
 )
 _MADE = "<!-- Made by `make docs`; do not edit. -->\n"
 
