@@ -5,6 +5,7 @@ is one transaction; those below are statements on their own. What may be in a ch
 """
 
 import itertools
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -102,6 +103,7 @@ class Lake(Naming):
         self._core = Core(store, log, clock, timeout)
         self._committer = self._core.committer
         self._background = Background(self._core)
+        self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 
     @property
     def uri(self) -> str:
@@ -182,7 +184,9 @@ class Lake(Naming):
 
     def writer(self, name: str) -> Writer:
         """A writer that takes single rows of a table from thousands of producers, and acknowledges each."""
-        return Writer(self._core, self._background, find(self._core.refresh(), name))
+        made = Writer(self._core, self._background, find(self._core.refresh(), name))
+        self._writers.add(made)
+        return made
 
     def run(self, work: Callable[[Transaction], R], *, note: str = "", timeout: float | None = None) -> R:
         """Run `work(txn)` and commit, again on a newer snapshot while it conflicts, until the deadline."""
@@ -264,6 +268,8 @@ class Lake(Naming):
 
     def close(self) -> None:
         """Finish what was submitted and let go."""
+        for writer in list(self._writers):
+            writer.close()
         self._background.close()
         self._committer.close()
         self._log.close()

@@ -6,20 +6,23 @@ the same kind that follow each other are one item, so their order is kept. A row
 queue is bounded: a producer that is too quick waits.
 """
 
+import asyncio
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import groupby
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
 import pyarrow as pa
 
-from phalanx.data import conform, source
-from phalanx.errors import InvalidInputError, PhalanxError, UnavailableError
-from phalanx.log.ack import Ack, settle
+from phalanx.data import Source, conform
+from phalanx.errors import CommitUnknownError, InvalidInputError, PhalanxError, UnavailableError
+from phalanx.log.ack import Ack
 from phalanx.log.action import Action
 from phalanx.log.group import Group
 from phalanx.log.item import DeleteKeys, Put
+from phalanx.lossless import column
 from phalanx.schema import require_keys
 from phalanx.tail.keys import as_key_table, last_of_each
 from phalanx.tail.payload import encode_rows
@@ -31,19 +34,85 @@ MOST_WAITING = 100_000
 """Rows that may wait in memory; beyond, producers wait."""
 MOST_TOGETHER = 20_000
 """Rows in one transaction."""
+MOST_BYTES = 4 << 20
+"""Bytes of rows in one transaction: many large rows become several."""
 
 _POLL = 0.001
 
 
 class Row(Ack):
-    """A row on its way: the version of the lake it landed on, or its error, is to come."""
+    """A row on its way: the version of the lake it landed on, or its error, is to come.
 
-    __slots__ = ("deletes", "value")
+    As `Ack`, for many more of them: only the writer's own thread settles rows, so nothing has to be claimed, and what a
+    waiter waits for is made when there is one. The waiter registers before it looks, the writer settles before it looks:
+    one of them sees the other.
+    """
+
+    __slots__ = ("_told", "deletes", "value")
 
     def __init__(self, value: Any, *, deletes: bool) -> None:  # noqa: ANN401 - a row, or a key
-        super().__init__()
         self.value = value
         self.deletes = deletes
+        self._position = None
+        self._error = None
+        self._told: list[threading.Lock | asyncio.Future[int]] = []
+
+    def wait(self, timeout: float) -> bool:
+        """See `Ack`."""
+        if self.done():
+            return True
+        gate = threading.Lock()
+        gate.acquire()
+        self._told.append(gate)
+        return self.done() or gate.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)) or self.done()
+
+    def __await__(self) -> Generator[Any, None, int]:
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._told.append(future)
+        if self.done():
+            _wake([(self, future)])
+        return future.__await__()
+
+
+def tell(rows: Sequence[Row], outcome: int | PhalanxError) -> None:
+    """Settle rows that were not before; each event loop is woken once, however many of its tasks wait."""
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[Row, asyncio.Future[int]]]] = {}
+    failed = isinstance(outcome, PhalanxError)
+    for row in rows:
+        if row._position is not None or row._error is not None:  # noqa: SLF001 - the other half of a row, here and below
+            continue
+        if failed:
+            row._error = _same(outcome)  # type: ignore[arg-type]  # noqa: SLF001
+        else:
+            row._position = outcome  # type: ignore[assignment]  # noqa: SLF001
+        for waiter in row._told:  # noqa: SLF001
+            if isinstance(waiter, asyncio.Future):
+                loops.setdefault(waiter.get_loop(), []).append((row, waiter))
+            else:
+                waiter.release()
+    for loop, waiters in loops.items():
+        try:
+            loop.call_soon_threadsafe(_wake, waiters)
+        except RuntimeError:
+            continue  # the loop was closed: nobody waits there any more
+
+
+def _wake(waiters: list[tuple[Row, "asyncio.Future[int]"]]) -> None:
+    for row, future in waiters:
+        if not future.done():
+            if row._error is None:  # noqa: SLF001
+                future.set_result(row._position)  # type: ignore[arg-type]  # noqa: SLF001
+            else:
+                future.set_exception(row._error)  # noqa: SLF001
+
+
+class Parcel(msgspec.Struct):
+    """What becomes one transaction: the rows that are told of it, and what it does."""
+
+    taken: list[Row]
+    actions: list[Action]
+    cargo: Cargo
+    size: int = 0
 
 
 class Writer:
@@ -56,8 +125,6 @@ class Writer:
         self._names = frozenset(found.shape.schema.names)
         self._most_waiting = most_waiting
         self._group: Group[Row] = Group(self._commit, MOST_TOGETHER, inline=False)
-        self._waiting = 0
-        self._lock = threading.Lock()
 
     def append(self, row: Mapping[str, Any]) -> Ack:
         """Add a row; on a table with a key, it replaces the one of the same key."""
@@ -86,53 +153,60 @@ class Writer:
         self.close()
 
     def _submit(self, row: Row) -> Row:
-        if self._waiting >= self._most_waiting:
+        if self._group.waiting() >= self._most_waiting:
             self._wait_for_room()
-        with self._lock:
-            self._waiting += 1
         self._group.submit(row)
         return row
 
     def _wait_for_room(self) -> None:
         deadline = self._core.deadline(None)
-        while self._waiting >= self._most_waiting:
+        while self._group.waiting() >= self._most_waiting:
+            self._group.require_open()
             if deadline.passed():
                 raise UnavailableError(
-                    f"{self._most_waiting} rows are waiting to be written, and none was for {self._core.timeout:.0f} s: "
-                    "this one was not taken; try again"
+                    f"{self._most_waiting} rows are waiting to be written, and for {self._core.timeout:.0f} s there was no "
+                    "room: this one was not taken; try again"
                 )
             self._core.clock.sleep(_POLL)
 
     def _commit(self, batch: list[Row]) -> None:
-        """One transaction of all rows that can be written; tells every one of them."""
+        """One transaction of all rows that can be written, or several if they are large; tells every one of them."""
         try:
-            cargo = Cargo()
-            actions: list[Action] = []
-            taken: list[Row] = []
-            for deletes, run in groupby(batch, key=_deletes):
-                good, rows = self._readable(list(run), deletes=deletes)
-                if good:
-                    taken += good
-                    actions.append(self._item(cargo, rows, deletes=deletes))
-            if actions:
-                self._land(taken, actions, cargo)
+            for parcel in self._parcels(batch):
+                self._land(parcel)
         except BaseException as error:
-            settle((row, _untold(error)) for row in batch)
+            tell(batch, UnavailableError(f"the row was not written ({error!r}): hand it in again"))
             raise
-        finally:
-            with self._lock:
-                self._waiting -= len(batch)
 
-    def _land(self, taken: Sequence[Row], actions: Sequence[Action], cargo: Cargo) -> None:
+    def _land(self, parcel: Parcel) -> None:
         deadline = self._core.deadline(None)
         try:
             self._background.make_room(self._shape.table, deadline)
-            position = self._core.committer.commit(self._core.intent(actions, deadline, payloads=cargo.payloads))
+            payloads = parcel.cargo.payloads
+            position = self._core.committer.commit(self._core.intent(parcel.actions, deadline, payloads=payloads))
         except PhalanxError as error:
-            settle((row, _same(error)) for row in taken)
+            tell(parcel.taken, error)
             return
-        settle((row, position) for row in taken)
+        except BaseException as error:
+            tell(parcel.taken, CommitUnknownError(f"cannot say whether the row was written ({error!r}): look for it"))
+            raise
+        tell(parcel.taken, position)
         self._background.wrote(self._shape.table, position)
+
+    def _parcels(self, batch: Sequence[Row]) -> Iterator[Parcel]:
+        parcel = Parcel([], [], Cargo())
+        for deletes, run in groupby(batch, key=_deletes):
+            good, rows = self._readable(list(run), deletes=deletes)
+            for part in _cut(rows) if good else ():
+                if parcel.size and parcel.size + part.nbytes > MOST_BYTES:
+                    yield parcel
+                    parcel = Parcel([], [], Cargo())
+                parcel.taken += good[: part.num_rows]
+                parcel.actions.append(self._item(parcel.cargo, part, deletes=deletes))
+                parcel.size += part.nbytes
+                good = good[part.num_rows :]
+        if parcel.actions:
+            yield parcel
 
     def _item(self, cargo: Cargo, rows: pa.Table, *, deletes: bool) -> Action:
         table = self._shape.table
@@ -146,14 +220,11 @@ class Writer:
         """The rows that can be written, as Arrow; the others are told why not. Bad ones are found by halving."""
         try:
             return run, self._as_keys(run) if deletes else self._as_rows(run)
-        except (PhalanxError, pa.ArrowException, TypeError, ValueError, OverflowError, IndexError) as error:
+        except Exception as error:  # noqa: BLE001 - a row's own methods may raise anything
             if len(run) == 1:
-                refusal = (
-                    error
-                    if isinstance(error, InvalidInputError)
-                    else InvalidInputError(f"{error}; nothing was written")
-                )
-                settle([(run[0], refusal)])
+                if not isinstance(error, InvalidInputError):
+                    error = InvalidInputError(f"this row cannot be read: {error}; it was not written")
+                tell(run, error)
                 return [], self._shape.schema.empty_table()
         middle = len(run) // 2
         left, first = self._readable(run[:middle], deletes=deletes)
@@ -161,19 +232,36 @@ class Writer:
         parts = [part for good, part in ((left, first), (right, second)) if good]
         return left + right, pa.concat_tables(parts).combine_chunks() if parts else first
 
-    def _as_rows(self, run: Iterable[Row]) -> pa.Table:
+    def _as_rows(self, run: Sequence[Row]) -> pa.Table:
         values = [row.value for row in run]
-        for value in values:
-            if not isinstance(value, Mapping) or not self._names.issuperset(value):
-                conform(source([value], self._shape.schema), self._shape.schema)  # says what is wrong with it
-        rows = conform(source(values, self._shape.schema), self._shape.schema).table()
+        for kind in set(map(type, values)):
+            if not issubclass(kind, Mapping):
+                raise InvalidInputError(f"a row is a dict, and a {kind.__name__} was given; it was not written")
+        unknown = set().union(*values) - self._names
+        if unknown:
+            there = ", ".join(self._shape.schema.names)
+            raise InvalidInputError(f"there is no column {next(iter(unknown))!r}; there is: {there}")
+        fields = self._shape.schema
+        arrays = [column([value.get(field.name) for value in values], field.type) for field in fields]
+        made = pa.RecordBatch.from_arrays(arrays, names=fields.names)
+        rows = conform(Source(made.schema, iter([made])), fields).table()
         require_keys(rows, self._shape.key)
         return rows
 
-    def _as_keys(self, run: Iterable[Row]) -> pa.Table:
+    def _as_keys(self, run: Sequence[Row]) -> pa.Table:
         keys = as_key_table([row.value for row in run], self._shape.key, self._shape.schema)
         require_keys(keys, self._shape.key)
         return keys
+
+
+def _cut(rows: pa.Table) -> Iterator[pa.Table]:
+    """The rows in order, in parts that are small enough, or a single row."""
+    if rows.num_rows <= 1 or rows.nbytes <= MOST_BYTES:
+        yield rows
+        return
+    middle = rows.num_rows // 2
+    yield from _cut(rows.slice(0, middle))
+    yield from _cut(rows.slice(middle))
 
 
 def _deletes(row: Row) -> bool:
@@ -185,7 +273,3 @@ def _same(error: PhalanxError) -> PhalanxError:
     twin = type(error)(*error.args)
     twin.__cause__ = error.__cause__
     return twin
-
-
-def _untold(error: BaseException) -> PhalanxError:
-    return UnavailableError(f"the row was not written: {error!r}; nothing of its batch was committed")

@@ -18,7 +18,7 @@ from tests.model.steps import KEYS, Do, Step
 from tests.model.words import Row
 from tests.model.world import Private, World
 
-_NAMES = ("keyed", "wide", "plain", "fourth", "fifth", "sixth")
+_NAMES = ("keyed", "wide", "plain", "simple", "fifth", "sixth")
 _OPEN = 3
 
 Names = Iterable[str] | None
@@ -43,7 +43,7 @@ class Machine(Ground):
         self._open: list[tuple[Lake, Transaction, Private]] = []
         self._pledges: list[Pledge] = []
         self._kept: list[Snapshot] = []
-        for name, key in zip(_NAMES[:3], KEYS[1:] + KEYS[:1], strict=True):
+        for name, key in zip(_NAMES[:4], (*KEYS[1:], (), ()), strict=True):
             self._make(self._pair.lakes[0], name, key, ())
 
     def take(self, step: Step) -> None:
@@ -140,7 +140,7 @@ class Machine(Ground):
         name, outer, inner = self._pick(step), step.more[0], step.more[1:]
         if name is None:
             return None
-        if outer.kind == "optimize" or step.chance % 2:
+        if outer.kind == "optimize" or step.chance % 3 == 0:
             self._flush(lake, step)
         other = self._pair.lakes[1 - step.lake]
         touched: list[str] = [name]

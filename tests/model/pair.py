@@ -21,7 +21,13 @@ from tests.model.statements import rows_of
 from tests.model.words import CONDITIONS, NAMES, Row, said
 from tests.model.world import Frozen, Held
 
-SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("g", pa.string()), pa.field("v", pa.int64()), pa.field("s", pa.string())])
+_TYPES: tuple[tuple[str, pa.DataType], ...] = (
+    ("id", pa.int64()),
+    ("g", pa.string()),
+    ("v", pa.int64()),
+    ("s", pa.string()),
+)
+SCHEMA = pa.schema([pa.field(name, kind) for name, kind in _TYPES])
 FAULTS = (Fault.ERROR_BEFORE, Fault.ERROR_AFTER, Fault.LATE, Fault.FALSE_EXISTS, Fault.OWN_EXISTS, Fault.REFUSED)
 
 

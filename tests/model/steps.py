@@ -76,7 +76,8 @@ def steps(seed: int, count: int) -> list[Step]:
     return [_step(chance, kind, favourite) for kind in ("state", *drawn)]
 
 
-def _step(chance: random.Random, kind: str, favourite: int) -> Step:
+def _step(chance: random.Random, kind: str, favourite: int, often: float = 0.6) -> Step:
+    pick = favourite if chance.random() < often else chance.randrange(1 << 16)
     count = {
         "state": 1,
         "again": 1,
@@ -96,15 +97,14 @@ def _step(chance: random.Random, kind: str, favourite: int) -> Step:
         more = chance.randrange(6)
     elif kind == "together":
         inner = chance.choices(("early", "pledge", "early_flush"), (4, 4, 1), k=chance.randint(1, 3))
-        more = tuple(_step(chance, one, favourite) for one in inner)
+        more = tuple(_step(chance, one, pick, 0.85) for one in inner)
     elif kind == "meanwhile":
         inner = chance.choices(("state", "transact", "flush", "optimize"), (4, 3, 4, 2), k=chance.randint(1, 3))
         outer = chance.choice(("state", "transact", "flush", "optimize"))
-        more = tuple(_step(chance, one, favourite) for one in (outer, *inner))
+        more = tuple(_step(chance, one, pick, 0.85) for one in (outer, *inner))
     done = tuple(_do(chance) for _ in range(max(count, 1)))
     if kind == "again":
         done = tuple(_do(chance, ("update", "delete", "append")) for _ in range(1))
-    pick = favourite if chance.random() < 0.6 else chance.randrange(1 << 16)
     return Step(kind, chance.randrange(2), pick, chance.randrange(1 << 30), done, more)
 
 

@@ -140,6 +140,7 @@ class Private:
     def __init__(self, world: World, position: int) -> None:
         self.world = world.copy()
         self.began = position
+        self._first = {held.identity: set(held.rows) for held in world.tables.values()}
         self.touched: dict[int, set[Hashable]] = {}
         self.whole: set[int] = set()
         self._born: set[int] = set()
@@ -182,6 +183,8 @@ class Private:
 
     def land(self, world: World, position: int) -> None:
         """Bring the changes into the world, or be refused; nothing is changed then."""
+        if self._came_to_nothing():
+            return
         for identity in set(self.touched) - self._born:
             self._judge(world.by_identity(identity), identity)
         after = World(dict(world.tables))
@@ -192,6 +195,17 @@ class Private:
             mine = self.world.by_identity(now.identity)
             if mine is not None and now.identity in self.touched:
                 self._merge(now, mine, position)
+
+    def _came_to_nothing(self) -> bool:
+        """Whether there is nothing to log: then nobody is asked, whatever others did."""
+        if self._catalog or self.whole:
+            return False
+        mine = {held.identity: held for held in self.world.tables.values()}
+        return not any(
+            mine[identity].key or one in self._first[identity] or one in mine[identity].rows
+            for identity, touched in self.touched.items()
+            for one in touched
+        )
 
     def _judge(self, now: Held | None, identity: int) -> None:
         if now is None:

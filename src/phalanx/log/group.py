@@ -69,6 +69,10 @@ class Group(Generic[J]):
         with self._lock:
             return [job for job in (*self._working, *self._queue) if not job.done()]
 
+    def waiting(self) -> int:
+        """How many are queued, not counting what is being worked on."""
+        return len(self._queue)
+
     def close(self) -> None:
         """Finish what is queued, and take no more."""
         if os.getpid() != self._process:
@@ -150,5 +154,5 @@ class Group(Generic[J]):
             with self._lock:
                 if not self._led:
                     return  # woken by `close`: there will be nothing to lead any more
-            with contextlib.suppress(Exception):  # told to the batch by `work`; the others still need a worker
+            with contextlib.suppress(BaseException):  # told to the batch by `work`; the others still need a worker
                 self._lead(until=None)
