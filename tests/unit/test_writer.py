@@ -1,10 +1,9 @@
 """Ingest: single rows from many producers, each acknowledged when it is durable and readable, or told why not."""
 
 import asyncio
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import phalanx
 from phalanx import writer as writing
 from phalanx.clock import SYSTEM
 from phalanx.errors import (
@@ -22,14 +22,15 @@ from phalanx.errors import (
     StateError,
     UnavailableError,
 )
-from phalanx.lake import Lake, join
+from phalanx.lake import join
 from phalanx.log.ack import Ack
 from phalanx.log.action import Settings
 from phalanx.objects import Blob, Put, layout
 from phalanx.objects.memory import MemoryStore
 from phalanx.testing import Process
 from phalanx.testing.wrapping import WrappedStore
-from phalanx.writer import Row, Writer, tell
+from phalanx.writer import Writer
+from tests.unit.covering import found
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
 SOON = 30
@@ -248,7 +249,7 @@ def test_large_rows_become_several_transactions(setting: Setting, monkeypatch: p
 
 def test_a_producer_that_is_too_quick_waits(setting: Setting) -> None:
     """The queue is bounded: the next row is taken when there is room, and all of them land."""
-    writer = Writer(setting.lake._core, setting.lake._background, _found(setting.lake), most_waiting=10)
+    writer = Writer(setting.lake._core, setting.lake._background, found(setting.lake, "t"), most_waiting=10)
     setting.hold(writer)
     with ThreadPoolExecutor(1) as pool:
         pushing = pool.submit(lambda: [writer.append({"id": number, "v": 0}) for number in range(500)])
@@ -265,7 +266,7 @@ def test_a_producer_that_is_too_quick_waits(setting: Setting) -> None:
 def test_a_producer_does_not_wait_for_ever() -> None:
     """When there was no room for as long as a commit may take, the row is not taken, and the producer is told so."""
     setting = Setting(timeout=0.3)
-    writer = Writer(setting.lake._core, setting.lake._background, _found(setting.lake), most_waiting=3)
+    writer = Writer(setting.lake._core, setting.lake._background, found(setting.lake, "t"), most_waiting=3)
     setting.hold(writer)
     acks = [writer.append({"id": number, "v": 0}) for number in range(3)]
     with pytest.raises(UnavailableError, match="was not taken"):
@@ -275,12 +276,6 @@ def test_a_producer_does_not_wait_for_ever() -> None:
     assert {type(outcome(ack)) for ack in acks} <= {int, type}
     assert (3, 0) not in setting.rows()
     setting.lake.close()
-
-
-def _found(lake: Lake) -> Any:
-    from tests.unit.covering import found
-
-    return found(lake, "t")
 
 
 @pytest.mark.parametrize("close", ["writer", "lake"])
@@ -399,34 +394,7 @@ with phalanx.open(sys.argv[1]) as lake, lake.writer("t") as writer:
 
 def test_a_writer_does_not_cross_a_fork(tmp_path: Path) -> None:
     """The child is refused, and what it does not finish is the parent's."""
-    import phalanx
-
     with phalanx.open(tmp_path / "lake", create=True) as lake:
         lake.create_table("t", SCHEMA, key="id")
     with Process(FORKS, tmp_path / "lake") as process:
         assert process.finish().splitlines() == ["refused", "[1, 3]"]
-
-
-def test_nobody_who_waits_is_forgotten() -> None:
-    """Threads and tasks that begin to wait while their rows are being settled: each hears, however they interleave."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for _ in range(30):
-            rows = [Row({}, deletes=False) for _ in range(200)]
-
-            async def awaiting(rows: list[Row] = rows) -> list[int]:
-                return await asyncio.gather(*(_awaited(row) for row in rows))
-
-            with ThreadPoolExecutor(4) as pool:
-                waiters: list[Callable[[], Any]] = [
-                    lambda rows=rows: [row.result(SOON) for row in rows],
-                    lambda rows=rows: [row.result(SOON) for row in reversed(rows)],
-                    lambda awaiting=awaiting: asyncio.run(awaiting()),
-                ]
-                found = [pool.submit(waiter) for waiter in waiters]
-                for row in rows:
-                    tell([row], 7)
-                assert [one.result(SOON) for one in found] == [[7] * 200] * 3
-    finally:
-        sys.setswitchinterval(before)

@@ -2,10 +2,12 @@
 
 import asyncio
 import random
+import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,7 +21,7 @@ from phalanx.objects import layout
 from phalanx.objects.memory import MemoryStore
 from phalanx.testing import Fault, FaultyStore, randomly
 from phalanx.testing.faults import PUT_FAULTS, Plan
-from phalanx.writer import Writer
+from phalanx.writer import Row, Writer, tell
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 SEED = 90125
@@ -225,3 +227,33 @@ def test_several_writers_of_one_table_do_not_lose_to_each_other() -> None:
         assert len(told.landed) == 600
         told.require(one)
         told.require(other)
+
+
+def test_nobody_who_waits_is_forgotten() -> None:
+    """Threads and tasks that begin to wait while their rows are being settled: each hears, however they interleave."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(30):
+            rows = [Row({}, deletes=False) for _ in range(200)]
+
+            async def awaiting(rows: list[Row] = rows) -> list[int]:
+                return await asyncio.gather(*(awaited(row) for row in rows))
+
+            with ThreadPoolExecutor(4) as pool:
+                waiters: list[Callable[[], Any]] = [
+                    lambda rows=rows: [row.result(SOON) for row in rows],
+                    lambda rows=rows: [row.result(SOON) for row in reversed(rows)],
+                    lambda awaiting=awaiting: asyncio.run(awaiting()),
+                ]
+                found = [pool.submit(waiter) for waiter in waiters]
+                for row in rows:
+                    tell([row], 7)
+                assert [one.result(SOON) for one in found] == [[7] * 200] * 3
+    finally:
+        sys.setswitchinterval(before)
+
+
+async def awaited(ack: Ack) -> int:
+    """Await it."""
+    return await ack
