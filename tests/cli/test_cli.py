@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -148,6 +149,8 @@ JSON = {
     "create": ["lake", "new", "--schema", "id: int64", "--json"],
     "load": ["lake", "t", "rows.csv", "--json"],
     "query": ["lake", "t", "--count", "--json"],
+    "search": ["lake", "points", "--vector", "[1]", "--json"],
+    "index": ["lake", "t", "--create", "id", "--json"],
     "history": ["lake", "t", "--json"],
     "rename": ["lake", "t", "u", "--json"],
     "drop": ["lake", "t", "--json"],
@@ -164,6 +167,9 @@ def test_every_verb_speaks_json(verb: str, run: Run, lake: Path, monkeypatch: py
     """One line, one value, and nothing else on stdout."""
     monkeypatch.chdir(lake.parent)
     Path("rows.csv").write_text("id\n1\n")
+    if verb == "search":
+        with phalanx.open("lake") as made:
+            made.create_table("points", pa.table({"at": pa.array([[1.0]], pa.list_(pa.float32(), 1))}))
     found = run(verb, *JSON[verb])
     assert (found.code, found.err, found.out.count("\n")) == (0, "", 1)
     assert json.loads(found.out)
