@@ -107,7 +107,7 @@ class Committer:
             while waiting:
                 waiting = self._commit_some(waiting)
         except PhalanxError as error:
-            ack.settle((intent.ack, _copy(error)) for intent in waiting)
+            ack.settle((intent.ack, _failed(intent, error)) for intent in waiting)
         except BaseException as error:
             if isinstance(error, Exception):
                 log.exception("the commit loop failed")
@@ -153,24 +153,39 @@ class Committer:
             if (known := self._known(intent, now)) is not None:
                 told.append((intent.ack, known))
                 continue
-            verdict: Verdict | None = None
+            verdict: Verdict | PhalanxError | None = None
             if intent.producer not in held_up and intent.id not in ids and size < MAX_FRAME // 2:
-                verdict, after = self._judge(intent, state, Landing(position, len(chosen)))
+                verdict, after = self._try(intent, state, Landing(position, len(chosen)), settled.state)
                 if verdict is GO:
                     chosen.append(intent)
                     ids.add(intent.id)
                     size += intent.sealed.size
                     state = after
                     continue
-                # It may object to a neighbour that never lands: only the settled state may refuse it (rule B4).
-                verdict = self._judge(intent, settled.state, Landing(position))[0] if chosen else verdict
-            if verdict is None or verdict is GO:
+            if verdict is None:
                 deferred.append(intent)
                 held_up |= {intent.producer} - {None}
             else:
-                told.append((intent.ack, _answer(verdict)))
+                told.append((intent.ack, verdict if isinstance(verdict, PhalanxError) else _answer(verdict)))
         ack.settle(told)
         return Batch(position, chosen, state), deferred
+
+    def _try(
+        self, intent: Intent, state: State, landing: Landing, settled: State
+    ) -> tuple[Verdict | PhalanxError | None, State]:
+        """The verdict on an intent and the state after it; None if only neighbours stand in its way.
+
+        It may object to a neighbour that never lands: only the settled state may refuse it (rule B4). And if what it has
+        to compare with cannot be read, that is nobody else's business (rule B5).
+        """
+        try:
+            verdict, after = self._judge(intent, state, landing)
+            if verdict is GO or not landing.place:
+                return verdict, after
+            verdict = self._judge(intent, settled, Landing(landing.position))[0]
+        except PhalanxError as error:
+            return _failed(intent, error), state
+        return (None if verdict is GO else verdict), state
 
     def _judge(self, intent: Intent, state: State, landing: Landing) -> tuple[Verdict, State]:
         objection = intent.object(state, landing.position, self._log.read)
@@ -254,6 +269,11 @@ def _unknown(cause: str) -> CommitUnknownError:
     return CommitUnknownError(
         f"cannot say whether the change was committed ({cause}): look at the log before you repeat it"
     )
+
+
+def _failed(intent: Intent, error: PhalanxError) -> PhalanxError:
+    """An error as one intent's answer: not more certain than is known of it (rule A5)."""
+    return _copy(error) if intent.unsure_at is None else _unknown(str(error))
 
 
 def _copy(error: PhalanxError) -> PhalanxError:
