@@ -10,7 +10,7 @@ import multiprocessing
 import signal
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from multiprocessing import resource_tracker
@@ -62,6 +62,11 @@ class Crew:
         _, answers = self._begin(order, given, partial(_repeated, seconds))
         return [answer for answer in answers if isinstance(answer, list)]
 
+    def ready(self) -> Self:
+        """Wait until all of them have started: forty that start leave nothing for whoever prepares what they will use."""
+        self._begin(_nothing, [()] * len(self._pipes), _once)
+        return self
+
     def together(
         self, order: Callable[..., AbstractContextManager[Work[A]]], arguments: Sequence[Sequence[object]]
     ) -> tuple[float, list[A]]:
@@ -111,7 +116,7 @@ class Crew:
 def _answer(pipe: Connection) -> object:
     try:
         answer = pipe.recv()
-    except EOFError:
+    except (EOFError, ConnectionError):
         msg = "a measuring process ended before it answered"
         raise RuntimeError(msg) from None
     if isinstance(answer, RuntimeError):
@@ -141,6 +146,11 @@ def _obey(
         raise
     except Exception:  # noqa: BLE001 - told to the process that gave the order
         return RuntimeError(f"a measuring process failed:\n{traceback.format_exc()}")
+
+
+@contextlib.contextmanager
+def _nothing() -> Iterator[Work[None]]:
+    yield lambda _: None
 
 
 def _once(work: Work[A], begin: float) -> A:

@@ -12,6 +12,7 @@ def suite(bench: Bench) -> Iterator[Section]:
     """The processes are started once, for all mixes."""
     mixes = contest.mixes(bench)
     with Crew(max(len(mix.kinds()) for mix in mixes.values())) as crew:
+        crew.ready()
         for key, mix in mixes.items():
             yield contest.measure(bench, crew, key, mix)
     yield readers.measure(bench)
