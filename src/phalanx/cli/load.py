@@ -52,6 +52,13 @@ NullOption = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="Cell of CSV that means null, besides an empty one.")
 ]
 
+CreateOption = Annotated[bool, typer.Option("--create", help="Make the table, with the columns of the first file.")]
+FollowOption = Annotated[
+    bool,
+    typer.Option("--follow", "-f", help="Json lines of standard input until they end, each acknowledged by itself."),
+]
+StrictOption = Annotated[bool, typer.Option("--strict", help="With --follow: stop at the first line that fails.")]
+
 
 def load(
     lake: LakeArgument,
@@ -59,9 +66,7 @@ def load(
     files: FilesArgument,
     *,
     mode: ModeOption = Mode.APPEND,
-    create: Annotated[
-        bool, typer.Option("--create", help="Make the table, with the columns of the first file.")
-    ] = False,
+    create: CreateOption = False,
     key: KeyOption = None,
     file_format: FormatOption = None,
     null: NullOption = None,

@@ -25,29 +25,36 @@ from phalanx.cli.textual import plain_error
 from phalanx.errors import InvalidInputError, NotFoundError
 from phalanx.table import SnapshotTable
 
+TextOption = Annotated[
+    str | None, typer.Option("--text", help="Words to look for; the column needs an index of --kind inverted.")
+]
+VectorOption = Annotated[str | None, typer.Option("--vector", help='Nearest to this, as "[0.1, 0.2]".')]
+VectorOfOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vector-of", metavar="KEY", help="Nearest to the row of this key; repeated if the key has several columns."
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="As Lance calls it: nprobes=20; may be repeated."),
+]
+
 
 def search(
     lake: LakeArgument,
     table: TableArgument,
     *,
-    text: Annotated[
-        str | None, typer.Option(help="Words to look for; the column needs an index of --kind inverted.")
-    ] = None,
-    vector: Annotated[str | None, typer.Option(help='Nearest to this, as "[0.1, 0.2]".')] = None,
-    vector_of: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", help="Nearest to the row of this key; repeated if the key has several columns."),
-    ] = None,
+    text: TextOption = None,
+    vector: VectorOption = None,
+    vector_of: VectorOfOption = None,
     k: Annotated[int, typer.Option("--k", "-n", min=1, help="So many rows.")] = 10,
     where: Annotated[str | None, typer.Option("--where", "-w", help="Only rows that match, as in SQL.")] = None,
     columns: Annotated[list[str] | None, typer.Option("--columns", "-c", help="Only these, as a,b.")] = None,
     metric: Annotated[str, typer.Option(help="l2, cosine or dot.")] = "l2",
     vector_column: Annotated[str | None, typer.Option(help="If there are several of vectors.")] = None,
     text_column: Annotated[str | None, typer.Option(help="If several have a full-text index.")] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="As Lance calls it: nprobes=20; may be repeated."),
-    ] = None,
+    setting: SetOption = None,
     version: VersionOption = None,
     tag: TagOption = None,
     option: StorageOption = None,
@@ -59,22 +66,16 @@ def search(
     if text is None and vector is None and not vector_of:
         raise InvalidInputError('say what to search for: --text "…", --vector "[…]" or --vector-of KEY')
     names = None if columns is None else [name.strip() for one in columns for name in one.split(",")]
+    asked = {"text": text, "k": k, "where": where, "columns": names, "metric": metric}
+    chosen = {"vector_column": vector_column, "text_column": text_column}
     with opened(lake, option) as found:
         target = found.snapshot(version=version, tag=tag)[table]
-        query = (
-            _numbers(vector) if vector is not None else _held(target, vector_of, vector_column) if vector_of else None
-        )
-        rows = target.search(
-            query,
-            text=text,
-            k=k,
-            where=where,
-            columns=names,
-            vector_column=vector_column,
-            text_column=text_column,
-            metric=metric,
-            **settings(setting, target.search),
-        )
+        query = _held(target, vector_of, vector_column) if vector_of else _numbers(vector)
+        rows = target.search(query, **asked, **chosen, **settings(setting, target.search))  # type: ignore[arg-type]
+    _print(rows, as_json)
+
+
+def _print(rows: pa.Table, as_json: bool) -> None:
     if as_json:
         write_list(rows.to_reader())
         return
@@ -84,7 +85,9 @@ def search(
     console.print(Text(counted(rows.num_rows, "row") if rows.num_rows else "no rows", style="dim"))
 
 
-def _numbers(text: str) -> list[float]:
+def _numbers(text: str | None) -> list[float] | None:
+    if text is None:
+        return None
     try:
         return msgspec.json.decode(text, type=list[float])
     except msgspec.DecodeError as error:
