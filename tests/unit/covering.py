@@ -80,7 +80,7 @@ class Asked:
 def asked() -> Iterator[Asked]:
     """What is asked of Lance inside the block."""
     record = Asked()
-    scan = Version.scan
+    scan, rows_of = Version.scan, Version.rows_of
 
     def watched(self: Version, *arguments: Any, **options: Any) -> pa.RecordBatchReader:
         reader = scan(self, *arguments, **options)
@@ -94,6 +94,14 @@ def asked() -> Iterator[Asked]:
 
         return pa.RecordBatchReader.from_batches(reader.schema, counted())
 
+    def watched_at_once(self: Version, *arguments: Any, **options: Any) -> pa.Table:
+        rows = rows_of(self, *arguments, **options)
+        record.version.append(self)
+        record.where.append(options.get("where"))
+        record.rows += rows.num_rows
+        return rows
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Version, "scan", watched)
+        patch.setattr(Version, "rows_of", watched_at_once)
         yield record

@@ -6,6 +6,7 @@ by their row ids on the very version that is changed.
 """
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -57,7 +58,10 @@ def _interruptibly(work: Callable[[], list[FragmentMetadata]], source: "_Watched
     """Do it in a thread of its own: an interrupt stops the stream between two batches, and waits until Lance let go.
 
     Lance's threads go on reading a stream whose caller was interrupted, and abort the process if Python ends meanwhile.
+    Only the main thread is interrupted; any other may be finishing upkeep while Python ends, and starts nothing then.
     """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
     with ThreadPoolExecutor(1, thread_name_prefix="phalanx-stage") as pool:
         done = pool.submit(work)
         try:

@@ -25,6 +25,9 @@ from phalanx.txn.conflict import Conflict, Kind, dotted
 from phalanx.txn.core import Found
 from phalanx.txn.intent import Read, Rebased
 
+_REMEMBERED = 256
+"""Predicates whose answer is kept: streams of changes repeat them."""
+
 Rebuild = Callable[[Mapping[str, Ids]], Rebased]
 """The transaction's actions anew, with other identities of the rows it deletes, by table."""
 
@@ -41,61 +44,66 @@ class Footprint(msgspec.Struct, frozen=True):
 
 
 class Touched:
-    """A transaction's guard: see `phalanx.txn.intent.Guard`."""
+    """A transaction's guard: see `phalanx.txn.intent.Guard`.
+
+    What was compared is not compared again: a transaction that loses its position to others looks only at what is new,
+    or it would never catch up with them.
+    """
 
     def __init__(self, footprints: Sequence[Footprint], rebuild: Rebuild) -> None:
-        self._footprints = footprints
+        self._looked = [_Looked(footprint) for footprint in footprints]
         self._rebuild = rebuild
 
     def check(self, state: State, position: int, read: Read) -> Conflict | Rebased | None:
         """See `Guard`."""
         moved: dict[str, Ids] = {}
-        for footprint in self._footprints:
-            contents = state.contents.get(footprint.found.table.id)
-            objection = _check(footprint, contents, position, read)
+        for looked_for in self._looked:
+            table = looked_for.found.table.id
+            objection = _check(looked_for, state.contents.get(table), position, read)
             if isinstance(objection, Conflict):
                 return objection
             if objection is not None:
-                moved[footprint.found.table.id] = objection
+                moved[table] = objection
         return self._rebuild(moved) if moved else None
 
 
-def _check(footprint: Footprint, contents: Contents | None, position: int, read: Read) -> Conflict | Ids | None:
+def _check(looked_for: "_Looked", contents: Contents | None, position: int, read: Read) -> Conflict | Ids | None:
     """A conflict, or the new identities of what was touched, or nothing."""
-    found = footprint.found
-    name, then = dotted(found.name), found.contents
+    found = looked_for.found
+    name = dotted(found.name)
     if contents is None:
         return Conflict(Kind.CHANGED, f"table {name!r} was dropped since version {found.position}")
-    if contents.generation != then.generation:
+    if contents.generation != found.contents.generation:
         text = f"table {name!r} was restored since version {found.position}"
         return Conflict(Kind.CHANGED, text, contents.moved)
-    looked_for = _Looked(footprint)
-    if contents.moved <= found.position:
-        return None
-    if contents.flushed <= found.position:
-        for pending in contents.pending(found.contents.until) if looked_for else ():
-            hit = looked_for.hit(pending)
-            if hit is not None:
-                return _changed(found, hit, pending.position)
-        return None
-    return _walked(looked_for, contents, position, read)
-
-
-def _walked(looked_for: "_Looked", contents: Contents, position: int, read: Read) -> Conflict | Ids | None:
-    """As above, where some of the items went into the head since: by the entries, in order, with the flushes."""
-    found = looked_for.found
-    if contents.flushed >= position:
-        return Conflict(Kind.VOID, "a flush is on its way")
-    for at in range(found.position + 1, position) if looked_for else ():
-        for landing, transaction in read(at).landings(at):
-            hit = looked_for.hit_by(landing, transaction)
-            if hit is not None:
-                return _changed(found, hit, at)
-    for pending in contents.pending():  # neighbours in its batch
-        hit = looked_for.hit(pending) if pending.position >= position else None
-        if hit is not None:
-            return _changed(found, hit, pending.position)
+    if looked_for and contents.moved > looked_for.seen:
+        if contents.flushed >= position:
+            return Conflict(Kind.VOID, "a flush is on its way")
+        objection = _compared(looked_for, contents, position, read)
+        if objection is not None:
+            return objection
     return looked_for.identities if looked_for.moved else None
+
+
+def _compared(looked_for: "_Looked", contents: Contents, position: int, read: Read) -> Conflict | None:
+    """Compare with what has landed below `position`, once, and with the neighbours there, each time."""
+    if contents.flushed > looked_for.seen:  # some of the items are no longer in the tail: by the entries, in order
+        for at in range(looked_for.seen + 1, position):
+            for landing, transaction in read(at).landings(at):
+                hit = looked_for.hit_by(landing, transaction)
+                if hit is not None:
+                    return _changed(looked_for.found, hit, at)
+            looked_for.seen = at
+        settled = sum(pending.position < position for pending in contents.pending())
+        looked_for.until = contents.first + settled
+    for pending in contents.pending(looked_for.until):
+        hit = looked_for.hit(pending)
+        if hit is not None:
+            return _changed(looked_for.found, hit, pending.position)
+        if pending.position < position:
+            looked_for.until = pending.seq + 1
+    looked_for.seen = position - 1
+    return None
 
 
 def _changed(found: Found, what: str, position: int) -> Conflict:
@@ -104,17 +112,21 @@ def _changed(found: Found, what: str, position: int) -> Conflict:
 
 
 class _Looked:
-    """What is looked for among the items that landed since."""
+    """What is looked for among the items that landed since, and how far: through position `seen`, below item `until`."""
 
     def __init__(self, footprint: Footprint) -> None:
         self._footprint = footprint
         self.found = footprint.found
+        self.seen = footprint.found.position
+        self.until = footprint.found.contents.until
         self.identities = footprint.identities
         self.moved = False
         self._key = footprint.found.shape.key
         self._keys = KeySet(self._key)
         if footprint.keys is not None and footprint.keys.num_rows:
             self._keys.add(footprint.keys)
+        self._rows: dict[tuple[str, ...], pa.Table] = {}
+        self._matched: dict[str | None, pa.Table] = {}
 
     def __bool__(self) -> bool:
         return self._footprint.whole or bool(self._keys) or bool(len(self.identities))
@@ -157,10 +169,20 @@ class _Looked:
         return self._by_rows(pending, item.rows) if self._keys else None
 
     def _existed(self) -> bool:
-        footprint = self._footprint
-        if footprint.keys is None:
-            return bool(len(footprint.identities))
-        return footprint.read().rows_of(footprint.keys, self._key).num_rows > 0
+        """Whether any of the rows was there at the snapshot."""
+        if self._footprint.keys is None:
+            return bool(len(self._footprint.identities))
+        return self._before(self._key).num_rows > 0
+
+    def _before(self, columns: Sequence[str]) -> pa.Table:
+        """The rows as they were at the snapshot; read once."""
+        wanted, footprint = tuple(columns), self._footprint
+        if wanted not in self._rows:
+            if footprint.keys is not None:
+                self._rows[wanted] = footprint.read().rows_of(footprint.keys, wanted)
+            else:
+                self._rows[wanted] = footprint.read().rows_at(footprint.identities, wanted)[1]
+        return self._rows[wanted]
 
     def _by_rows(self, pending: Pending, rows: it.Rows) -> str | None:
         if isinstance(rows, it.Inline):
@@ -183,16 +205,17 @@ class _Looked:
         return f"key {shown}{more} was {verb}"
 
     def _by_predicate(self, where: str | None, verb: str) -> str | None:
-        footprint = self._footprint
-        schema = footprint.found.shape.schema
-        predicate = None if where is None else plan_predicate(where, schema)
-        needed = {*self._key, *(() if predicate is None else predicate.columns)} or {schema.names[0]}
-        columns = [name for name in schema.names if name in needed]
-        if footprint.keys is not None:
-            before = footprint.read().rows_of(footprint.keys, columns)
-        else:
-            before = footprint.read().rows_at(footprint.identities, columns)[1]
-        hits = before if predicate is None or not before.num_rows else before.filter(predicate.mask(before))
+        if where not in self._matched:
+            schema = self.found.shape.schema
+            predicate = None if where is None else plan_predicate(where, schema)
+            needed = {*self._key, *(() if predicate is None else predicate.columns)} or {schema.names[0]}
+            before = self._before([name for name in schema.names if name in needed])
+            if predicate is not None and before.num_rows:
+                before = before.filter(predicate.mask(before))
+            if len(self._matched) >= _REMEMBERED:
+                self._matched.clear()
+            self._matched[where] = before
+        hits = self._matched[where]
         if not hits.num_rows:
             return None
         if self._key:
