@@ -4,13 +4,14 @@ A rule is changed here first. Each model also plants mistakes, one at a time, an
 that cannot see a mistake proves nothing. `python -m specs` runs all of them and prints the traces.
 """
 
-from specs import grace, group_commit, items, log_and_floor, rows, transactions
+from specs import carrying, grace, group_commit, items, log_and_floor, rows, transactions
 from specs.explore import Model
 
 MODELS: tuple[Model, ...] = (
     log_and_floor.MODEL,
     grace.MODEL,
     group_commit.MODEL,
+    carrying.MODEL,
     items.MODEL,
     rows.MODEL,
     transactions.MODEL,

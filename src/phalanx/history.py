@@ -35,7 +35,7 @@ def commits(position: int, entry: Entry, names: Names) -> list[Commit]:
             position,
             place,
             time,
-            entry.writer,
+            entry.writer_of(place),
             transaction.note,
             tuple(describe(action, names) for action in transaction.actions),
             transaction.id.hex(),
@@ -73,7 +73,8 @@ def changes(table: str, version: int, entries: Iterable[tuple[int, Entry]]) -> I
             if words:
                 time = datetime.fromtimestamp(entry.time / 1e6, tz=UTC)
                 said = ", ".join(words)
-                yield Change(version, position, place, time, entry.writer, transaction.note, said, transaction.id.hex())
+                writer = entry.writer_of(place)
+                yield Change(version, position, place, time, writer, transaction.note, said, transaction.id.hex())
                 version -= 1
 
 

@@ -52,10 +52,12 @@ def open_lake(
     settings: Mapping[str, object] | None = None,
     durability: Literal["disk", "os"] | None = None,
     timeout: float = TIMEOUT,
+    carry: bool = True,
 ) -> "Lake":
     """Open the lake at a path or URI; with `create`, make one if there is none.
 
     `settings` and `durability` are decided when the lake is created; given for a lake that exists, they must agree.
+    With `carry`, processes of one user on one machine that contend bring each other's small changes into the log.
     """
     asked = dict(settings or {})
     if durability is not None and asked.setdefault("durability", durability) != durability:
@@ -66,20 +68,26 @@ def open_lake(
         msg = f"these settings cannot be used: {error}"
         raise InvalidInputError(msg) from error
     store = open_store(uri, storage_options)
-    return join(store, SYSTEM, wanted if create else None, agree=asked, timeout=timeout)
+    return join(store, SYSTEM, wanted if create else None, agree=asked, timeout=timeout, carry=carry)
 
 
 def join(
-    store: Store, clock: Clock, found: Settings | None, *, agree: Mapping[str, object] | None = None, timeout: float
+    store: Store,
+    clock: Clock,
+    found: Settings | None,
+    *,
+    agree: Mapping[str, object] | None = None,
+    timeout: float,
+    carry: bool = True,
 ) -> "Lake":
     """Open the lake in a store, or create it with these settings if there is none."""
     try:
-        lake = Lake(store, Log.open(store, Catalog(), clock), clock, timeout)
+        lake = Lake(store, Log.open(store, Catalog(), clock), clock, timeout, carry=carry)
     except NotFoundError:
         if found is None:
             raise
         log = Log.begin(store, Catalog(), clock, Deadline.after(clock, timeout))
-        lake = Lake(store, log, clock, timeout)
+        lake = Lake(store, log, clock, timeout, carry=carry)
         try:
             lake.commit([do.Found(found)])
         except AlreadyExistsError:
@@ -96,13 +104,14 @@ def join(
 class Lake(Naming):
     """A handle on a lake. Safe to use from many threads; open one in each process."""
 
-    def __init__(self, store: Store, log: Log[State], clock: Clock, timeout: float) -> None:
+    def __init__(self, store: Store, log: Log[State], clock: Clock, timeout: float, *, carry: bool = True) -> None:
         self._store = store
         self._log = log
         self._clock = clock
-        self._core = Core(store, log, clock, timeout)
+        self._core = Core(store, log, clock, timeout, carry=carry)
         self._committer = self._core.committer
         self._background = Background(self._core)
+        self._committer.upkeep = self._background
         self._writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 
     @property

@@ -70,8 +70,12 @@ class Ack:
         else:
             self._position = outcome
         self._gate.release()
+        self._tell(outcome)
         waiters, self._waiters = self._waiters, []
         return waiters
+
+    def _tell(self, outcome: int | PhalanxError) -> None:
+        """For those who are told rather than wait; called once."""
 
 
 def settle(outcomes: Iterable[tuple[Ack, int | PhalanxError]]) -> None:

@@ -5,7 +5,7 @@ attempt has an id of its own inside its bytes; each transaction keeps its id ove
 is in docs/format.md and pinned by golden bytes in tests/unit/test_entry.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -72,6 +72,13 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
             yield Landing(position, place, self.payloads[at:after]), transaction
             at = after
 
+    def writer_of(self, place: int) -> str:
+        """Who asked for the transaction at this place: somebody else than who put the entry, if it was carried."""
+        for writer, places in self.extra.get("by", {}).items():
+            if place in places:
+                return str(writer)
+        return self.writer
+
     def ids(self) -> list[TransactionId]:
         """The transactions' ids, in the order of their places."""
         return [TransactionId(transaction.id) for transaction in self.transactions]
@@ -100,10 +107,17 @@ def seal(transaction: Transaction, payloads: Sequence[bytes] = ()) -> Sealed:
     """Encode a transaction and read it back: what is judged is what others will read; the error names what is wrong."""
     try:
         encoded = _encoder.encode(transaction)
+    except (TypeError, OverflowError, UnicodeEncodeError) as error:
+        raise _unwritable(error) from error
+    return unseal(encoded, payloads)
+
+
+def unseal(encoded: bytes, payloads: Sequence[bytes]) -> Sealed:
+    """A transaction that was encoded, here or by another process, checked."""
+    try:
         transaction = _transaction_decoder.decode(encoded)
-    except (msgspec.ValidationError, TypeError, OverflowError, UnicodeEncodeError) as error:
-        msg = f"this change cannot be written to the log: {error}"
-        raise InvalidInputError(msg) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _unwritable(error) from error
     size = len(encoded) + sum([len(payload) + 128 for payload in payloads])
     if transaction.payloads != len(payloads) or size > frame.MAX_FRAME - (1 << 16):
         msg = f"this change has {size} bytes, more than one entry holds ({frame.MAX_FRAME}): write it in bulk"
@@ -113,11 +127,23 @@ def seal(transaction: Transaction, payloads: Sequence[bytes] = ()) -> Sealed:
     return Sealed(transaction, encoded, tuple(payloads), size)
 
 
-def encode(lake: LakeId, attempt: AttemptId, time: int, writer: str, sealed: Sequence[Sealed]) -> tuple[bytes, bytes]:
-    """The bytes of an entry, and their digest."""
+def _unwritable(error: Exception) -> InvalidInputError:
+    return InvalidInputError(f"this change cannot be written to the log: {error}")
+
+
+def encode(
+    lake: LakeId,
+    attempt: AttemptId,
+    time: int,
+    writer: str,
+    sealed: Sequence[Sealed],
+    by: Mapping[str, Sequence[int]] | None = None,
+) -> tuple[bytes, bytes]:
+    """The bytes of an entry, and their digest; `by` says for which places somebody else than `writer` asked."""
     raw = tuple(msgspec.Raw(one.encoded) for one in sealed)
     payloads = [payload for one in sealed for payload in one.payloads]
-    return frame.encode(MAGIC, lake, attempt, _encoder.encode(_RawBody(time, writer, raw)), payloads, features=0)
+    body = _RawBody(time, writer, raw, {"by": by} if by else {})
+    return frame.encode(MAGIC, lake, attempt, _encoder.encode(body), payloads, features=0)
 
 
 def decode(data: bytes, where: str) -> Entry:

@@ -12,7 +12,7 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from phalanx.errors import StateError
@@ -54,6 +54,17 @@ class Group(Generic[J]):
     def submit(self, job: J) -> None:
         """Queue a job and return at once."""
         self._enqueue(job, inline=False)
+
+    def submit_all(self, jobs: Sequence[J]) -> None:
+        """Queue several at once."""
+        self.require_open()
+        with self._lock:
+            if self._closed:
+                self.require_open()
+            self._queue.extend(jobs)
+            if not self._led:
+                self._led = True
+                self._wake_worker()
 
     def withdraw(self, job: J) -> bool:
         """Take back a job that nobody has begun on; False if it is too late."""

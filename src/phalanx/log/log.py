@@ -136,6 +136,11 @@ class Log(Generic[S]):
         """Whether a transaction that landed at or above `position` would still be known (rule A5)."""
         return self._cursor.recent.since <= position
 
+    @property
+    def put_time(self) -> float:
+        """Seconds that the last put took."""
+        return self._put_time
+
     def append(self, attempt: Attempt[S], deadline: Deadline) -> Outcome:
         """Put the attempt at its position, with no read before it, and settle the outcome."""
         if self._stopped is not None:

@@ -181,6 +181,11 @@ class LocalStore:
         """See `Store`."""
         return Files(self.uri, {}, self)
 
+    def place(self) -> str | None:
+        """By what the kernel calls the folder: a copy of a lake is another place, and a moved one the same."""
+        found = os.stat(self.uri)
+        return f"folder {found.st_dev}:{found.st_ino}"
+
     def relax(self) -> None:
         """See `Store`."""
         self._syncs = False

@@ -97,6 +97,10 @@ class MemoryStore:
                 self._files.relax()
             return Files(self._files.uri, {}, self._files)
 
+    def place(self) -> str | None:
+        """Nobody else sees it."""
+        return None
+
     def relax(self) -> None:
         """Nothing to relax."""
 

@@ -29,7 +29,7 @@ from obstore.exceptions import (
 )
 from obstore.store import ObjectStore, from_url
 
-from phalanx.clock import SYSTEM
+from phalanx.clock import SYSTEM, environment
 from phalanx.errors import CorruptionError, InvalidInputError, StateError, UnavailableError, UnsupportedError
 from phalanx.objects.store import Created, Exists, Files, Listed, Put, Unknown
 
@@ -49,6 +49,7 @@ _CLIENT_OPTION = re.compile(
 """Storage options that obstore takes in another argument; among the others they make it panic."""
 
 _SECRET_KEY = re.compile(r"key|secret|token|password|sas|credential|signature", re.IGNORECASE)
+_LEADS = re.compile(r"endpoint|account_name|emulator")
 _NO_BUCKET = re.compile(r"<Code>\s*(?:NoSuchBucket|ContainerNotFound)|The specified container does not exist")
 _ANSWER = re.compile(r"<(?:Code|Message)>\s*([^<\n]*)")
 _REASON = re.compile(r'(?:message|error): "([^"]*)"|kind: (Timeout)')
@@ -156,6 +157,12 @@ class RemoteStore:
     def files(self) -> Files:
         """See `Store`."""
         return Files(self.uri, self._options, self)
+
+    def place(self) -> str | None:
+        """The address, and where it leads: the same bucket of another server is another place."""
+        given = {key.lower(): value for key, value in [*environment().items(), *self._options.items()]}
+        leads = sorted(f"{key}={value}" for key, value in given.items() if _LEADS.search(key))
+        return "\n".join([self.uri, *leads])
 
     def relax(self) -> None:
         """Nothing to relax."""

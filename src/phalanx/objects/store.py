@@ -119,6 +119,10 @@ class Store(Protocol):
         """Where files are, for those who cannot go through this port."""
         ...
 
+    def place(self) -> str | None:
+        """The same for two processes of this machine only if they share this storage; None if others cannot see it."""
+        ...
+
     def relax(self) -> None:
         """Stop asking the disk to sync: the lake was created with durability "os" (rule F3)."""
         ...

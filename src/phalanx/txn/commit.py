@@ -14,9 +14,10 @@ a commit before its caller is told.
 """
 
 import logging
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_not
-from typing import Self
+from typing import Protocol, Self
 
 import msgspec
 
@@ -40,8 +41,11 @@ from phalanx.log.group import Group
 from phalanx.log.log import Attempt, Committed, Log, Lost
 from phalanx.log.watch import Watch
 from phalanx.objects import Store
+from phalanx.txn.carrier import Carrier
+from phalanx.txn.carrying import UNSURE, can_ride
 from phalanx.txn.conflict import GO, Already, Conflict, Kind, Verdict, judge
 from phalanx.txn.intent import Intent
+from phalanx.txn.passenger import Passenger
 
 log = logging.getLogger("phalanx.txn")
 
@@ -54,16 +58,31 @@ class Batch(msgspec.Struct, frozen=True):
     state: State
 
 
+class Upkeep(Protocol):
+    """What looks after the tables that are changed here for other processes."""
+
+    def wrote(self, table: str, position: int) -> None:
+        """A table was changed there."""
+        ...
+
+    def has_room(self, table: str) -> bool:
+        """Whether a table's tail may grow."""
+        ...
+
+
 class Committer:
     """Brings intents into the log. Safe to use from many threads and event loops."""
 
-    def __init__(self, store: Store, book: Log[State], clock: Clock) -> None:
+    def __init__(self, store: Store, book: Log[State], clock: Clock, *, carry: bool = True) -> None:
         self._store = store
         self._log = book
         self._clock = clock
         self._writer = writer_identity()
         self._group: Group[Intent] = Group(self._commit, MAX_TRANSACTIONS, inline=store.probes)
         self._watch = Watch(self._give_up_overdue)
+        place = store.place if carry else _nowhere
+        self._passenger = Passenger(place, clock, self._writer, self._become_carrier)
+        self.upkeep: Upkeep | None = None
 
     def commit(self, intent: Intent) -> int:
         """The position the intent landed on, once it is durable and readable here; or its error."""
@@ -84,7 +103,9 @@ class Committer:
 
     def close(self) -> None:
         """Finish what was submitted."""
+        self._passenger.stop()
         self._group.close()
+        self._passenger.hang_up()
 
     def _give_up(self, intent: Intent) -> None:
         """The caller's deadline came first. What is on its way cannot be called back, so it is unknown."""
@@ -117,6 +138,9 @@ class Committer:
     def _commit_some(self, waiting: list[Intent]) -> list[Intent]:
         """One entry; returns those that have to wait for the next."""
         losses = 0
+        waiting = self._have_carried(waiting)
+        if not waiting:
+            return []
         self._log.take_turns(_latest(waiting))
         with _Draft(self._store, self._encode) as draft:
             while True:
@@ -127,7 +151,10 @@ class Committer:
                 if isinstance(outcome, Lost):
                     for intent in batch.chosen:
                         intent.unsure_at = batch.position if outcome.unsure else None
-                    waiting = batch.chosen + deferred
+                    self._passenger.lost()
+                    waiting = self._have_carried(batch.chosen + deferred)
+                    if not waiting:
+                        return []
                     losses += 1
                     self._log.give_way(losses, _latest(batch.chosen))
                     continue
@@ -136,7 +163,42 @@ class Committer:
                     (intent.ack, result if isinstance(result, int) else _unknown(result.cause))
                     for intent in batch.chosen
                 )
+                if isinstance(result, int) and self.upkeep is not None:
+                    for table in {table for intent in batch.chosen if intent.by for table in intent.tables()}:
+                        self.upkeep.wrote(table, result)
                 return deferred
+
+    def _have_carried(self, waiting: list[Intent]) -> list[Intent]:
+        """Let another process bring what it can into the log (rule B9); returns those that this one has to bring."""
+        if not self._passenger.asks():
+            return waiting
+        riding = [intent for intent in waiting if intent.certain and intent.guard is None and can_ride(intent.sealed)]
+        if not riding:
+            return waiting
+        since = self._log.next.position + 1
+        found = self._passenger.carried(self._log.lake, riding, since, self._log.put_time)
+        if found is None:
+            return waiting
+        for intent, answer in zip(riding, found, strict=True):
+            if answer == UNSURE:
+                intent.lent_at = since
+        landed = {id(intent): answer for intent, answer in zip(riding, found, strict=True) if answer > 0}
+        ack.settle((intent.ack, landed[id(intent)]) for intent in riding if id(intent) in landed)
+        return [intent for intent in waiting if id(intent) not in landed]
+
+    def _become_carrier(self, listener: socket.socket) -> Carrier:
+        return Carrier(listener, self._clock, self._take_over, self._has_room)
+
+    def _has_room(self, table: str) -> bool:
+        return self.upkeep is None or self.upkeep.has_room(table)
+
+    def _take_over(self, intents: list[Intent]) -> None:
+        try:
+            self._group.submit_all(intents)
+        except StateError as error:  # the handle is being closed
+            ack.settle((intent.ack, error) for intent in intents)
+        else:
+            self._watch.begin()
 
     def _choose(self, waiting: Sequence[Intent]) -> tuple[Batch, list[Intent]]:
         """Judge each intent on the newest state plus the survivors before it, and tell those that are settled."""
@@ -199,9 +261,12 @@ class Committer:
         landed = self._log.landed(intent.id)
         if landed is not None:
             return landed
-        if intent.unsure_at is not None and not self._log.remembers(intent.unsure_at):
-            return _unknown("the log was pruned past the place where it may stand")
-        return _too_late() if now >= intent.deadline.at else None
+        for possible in (intent.unsure_at, intent.lent_at):
+            if possible is not None and not self._log.remembers(possible):
+                return _unknown("the log was pruned past the place where it may stand")
+        if now < intent.deadline.at:
+            return None
+        return _too_late() if intent.lent_at is None else _unknown("another process has it, and did not answer in time")
 
     def _encode(self, batch: Batch) -> tuple[Entry, bytes]:
         lake = self._log.lake
@@ -210,10 +275,15 @@ class Committer:
         attempt = AttemptId(self._clock.token(ID_BYTES))
         sealed = [intent.sealed for intent in batch.chosen]
         now = self._clock.now()
-        data, digest = entry.encode(lake, attempt, now, self._writer, sealed)
+        by: dict[str, list[int]] = {}
+        for place, intent in enumerate(batch.chosen):
+            if intent.by is not None:
+                by.setdefault(intent.by, []).append(place)
+        data, digest = entry.encode(lake, attempt, now, self._writer, sealed, by)
         transactions = tuple(one.transaction for one in sealed)
         payloads = tuple(memoryview(payload) for one in sealed for payload in one.payloads)
-        return Entry(lake, attempt, digest, now, self._writer, transactions, payloads), data
+        extra = {"by": by} if by else {}
+        return Entry(lake, attempt, digest, now, self._writer, transactions, payloads, extra), data
 
 
 class _Draft:
@@ -240,6 +310,10 @@ class _Draft:
         if self._sealed is not None:
             self._blob.__exit__(None, None, None)
             self._sealed = None
+
+
+def _nowhere() -> None:
+    return None
 
 
 def _latest(intents: Iterable[Intent]) -> Deadline:
@@ -273,7 +347,7 @@ def _unknown(cause: str) -> CommitUnknownError:
 
 def _failed(intent: Intent, error: PhalanxError) -> PhalanxError:
     """An error as one intent's answer: not more certain than is known of it (rule A5)."""
-    return _copy(error) if intent.unsure_at is None else _unknown(str(error))
+    return _copy(error) if intent.certain else _unknown(str(error))
 
 
 def _copy(error: PhalanxError) -> PhalanxError:

@@ -36,13 +36,13 @@ class Found(msgspec.Struct, frozen=True):
 class Core:
     """One process's handle on a lake, without the words that users see."""
 
-    def __init__(self, store: Store, log: Log[State], clock: Clock, timeout: float) -> None:
+    def __init__(self, store: Store, log: Log[State], clock: Clock, timeout: float, *, carry: bool) -> None:
         self.store = store
         self.log = log
         self.clock = clock
         self.timeout = timeout
         self.ids = TransactionIds(clock.token)
-        self.committer = Committer(store, log, clock)
+        self.committer = Committer(store, log, clock, carry=carry)
         self.datasets = Datasets(store.files())
         self.overlays = Overlays(self.datasets)
 

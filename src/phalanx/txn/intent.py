@@ -12,6 +12,7 @@ from phalanx.ids import ID_BYTES, TransactionId
 from phalanx.log.ack import Ack
 from phalanx.log.action import Action
 from phalanx.log.entry import Entry, Sealed, Transaction, seal
+from phalanx.log.item import Item
 from phalanx.txn.conflict import Conflict
 
 Read = Callable[[int], Entry]
@@ -36,26 +37,48 @@ class Guard(Protocol):
 class Intent:
     """A sealed transaction with the acknowledgement its caller waits for, and until when."""
 
-    __slots__ = ("_planned", "ack", "deadline", "guard", "id", "producer", "sealed", "unsure_at")
+    __slots__ = ("_planned", "ack", "by", "deadline", "guard", "id", "lent_at", "producer", "sealed", "unsure_at")
 
     def __init__(
-        self, sealed: Sealed, deadline: Deadline, producer: object | None = None, guard: Guard | None = None
+        self,
+        sealed: Sealed,
+        deadline: Deadline,
+        producer: object | None = None,
+        guard: Guard | None = None,
+        *,
+        ack: Ack | None = None,
+        lent_at: int | None = None,
+        by: str | None = None,
     ) -> None:
         self.sealed = sealed
         self._planned = sealed
         self.guard = guard
         self.id = TransactionId(sealed.transaction.id)
         self.deadline = deadline
-        self.ack = Ack()
+        self.ack = Ack() if ack is None else ack
         self.producer = producer
         """Intents of one producer land in the order in which they were submitted."""
         self.unsure_at: int | None = None
         """A position below the floor at which it may have landed: only the remembered ids can tell (rule A5)."""
 
+        self.lent_at = lent_at
+        """The position from which on another process may put it too, now or later (rule B9)."""
+        self.by = by
+        """Who asked for it, if it was another process."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether it is known to be nowhere in the log, unless this process puts it there."""
+        return self.unsure_at is None and self.lent_at is None
+
     @property
     def transaction(self) -> Transaction:
         """What is wanted."""
         return self.sealed.transaction
+
+    def tables(self) -> list[str]:
+        """The tables whose rows it changes."""
+        return [action.table for action in self.transaction.actions if isinstance(action, Item)]
 
     def object(self, state: State, position: int, read: Read) -> Conflict | None:
         """What its guard says; the intent is changed to what it has to say on this state."""

@@ -59,10 +59,14 @@ class Background:
         if hidden > self.limits.hidden or (contents is not None and self._aged(table, contents)):
             self.start(table)
 
+    def has_room(self, table: str) -> bool:
+        """Whether the tail is below its hard limit, as far as is known."""
+        contents = self._core.log.view.state.contents.get(table)
+        return contents is None or self.limits.load(contents.weight) < self.limits.hard
+
     def make_room(self, table: str, deadline: Deadline) -> None:
         """Wait while the tail is at its hard limit, and help to write it out."""
-        contents = self._core.log.view.state.contents.get(table)
-        if contents is None or self.limits.load(contents.weight) < self.limits.hard:
+        if self.has_room(table):
             return
         log.warning("the tail of table %s is at its hard limit: this writer waits for a flush", table)
         clock, pause, due = self._core.clock, _POLL, 0.0

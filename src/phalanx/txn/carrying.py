@@ -1,0 +1,131 @@
+"""What a carrier and its passengers say to each other, and where they meet.
+
+They meet at an abstract Unix socket whose name says which storage, which lake and which user: whoever binds it is the
+carrier, and the kernel frees the name when that process ends, however it ends. Both sides ask the kernel who the other
+one is, because anybody on the machine can bind or connect there.
+"""
+
+import hashlib
+import os
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from phalanx.errors import InvalidInputError
+from phalanx.ids import LakeId
+from phalanx.log import item as it
+from phalanx.log.entry import Sealed, unseal
+
+MOST_BYTES = 1 << 20
+"""A batch with more bytes goes into the log by itself: copying it to another process gains nothing."""
+MOST_MESSAGE = MOST_BYTES + (1 << 22)
+
+NOT_LANDED = 0
+"""An answer: certainly not in the log, and the carrier will not put it there."""
+UNSURE = -1
+"""An answer: it may stand in the log, or not, or later."""
+
+_FORMAT = 1
+_LENGTH = struct.Struct("<I")
+_CREDENTIALS = struct.Struct("3i")
+_CHUNK = 1 << 18
+
+
+class Parcel(msgspec.Struct, frozen=True, array_like=True):
+    """One sealed transaction, and how many seconds its caller still waits."""
+
+    encoded: bytes
+    payloads: tuple[bytes, ...]
+    seconds: float
+
+
+class Request(msgspec.Struct, frozen=True, array_like=True):
+    """Transactions to be carried, in this order. None of them stands in the log below `since`."""
+
+    since: int
+    writer: str
+    parcels: tuple[Parcel, ...]
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """For each of them the position it landed on, `NOT_LANDED` or `UNSURE`."""
+
+    landed: list[int]
+
+
+_encoder = msgspec.msgpack.Encoder()
+_requests = msgspec.msgpack.Decoder(Request)
+_answers = msgspec.msgpack.Decoder(Answer)
+
+
+def meeting_place(place: str, lake: LakeId) -> str:
+    """The name of the socket: the same for all processes of one user that share this storage and this lake."""
+    text = f"{_FORMAT}\n{os.geteuid()}\n{lake.hex()}\n{place}"
+    return "\0phalanx-" + hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def same_user(connection: socket.socket) -> bool:
+    """Whether the process at the other end runs as this one does."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(found)[1] == os.geteuid())
+
+
+def can_ride(sealed: Sealed) -> bool:
+    """Whether it is only changes of rows: nothing but a dropped table stands in their way, and that is for good.
+
+    So what a passenger concludes by itself about one that may still land elsewhere stays true.
+    """
+    return sealed.size < MOST_BYTES and all(isinstance(action, it.Item) for action in sealed.transaction.actions)
+
+
+def framed(message: Request | Answer) -> bytes:
+    """A message as it is sent."""
+    data = _encoder.encode(message)
+    return _LENGTH.pack(len(data)) + data
+
+
+class Inbox:
+    """Puts messages together from what arrives on one connection."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def read(self, connection: socket.socket) -> bool:
+        """Take what is there; False if the other end has hung up."""
+        chunk = connection.recv(_CHUNK)
+        self._held += chunk
+        return bool(chunk)
+
+    def requests(self) -> Iterator[Request]:
+        """The requests that are complete."""
+        while (data := self._next()) is not None:
+            yield _requests.decode(data)
+
+    def answer(self) -> Answer | None:
+        """The answer, once it is complete."""
+        data = self._next()
+        return None if data is None else _answers.decode(data)
+
+    def _next(self) -> bytes | None:
+        held = self._held
+        if len(held) < _LENGTH.size:
+            return None
+        (size,) = _LENGTH.unpack_from(held)
+        if size > MOST_MESSAGE:
+            raise InvalidInputError(f"a message of {size} bytes is not one of ours")
+        end = _LENGTH.size + size
+        if len(held) < end:
+            return None
+        data = bytes(memoryview(held)[_LENGTH.size : end])
+        del held[:end]
+        return data
+
+
+def opened(request: Request) -> Sequence[Sealed]:
+    """The transactions of a request, checked as their own process checked them."""
+    found = [unseal(parcel.encoded, parcel.payloads) for parcel in request.parcels]
+    if not all(map(can_ride, found)):
+        raise InvalidInputError("only changes of rows are carried")
+    return found

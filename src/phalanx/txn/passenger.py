@@ -1,0 +1,166 @@
+"""A passenger: how a process gets its transactions carried by another one of the same machine, if they contend.
+
+Who commits alone never asks. Who lost a position looks for a carrier for a while, and becomes one if there is none (see
+`carrier.py`). From then on its batches are one message and one answer each, and nothing is read. Whatever goes wrong
+(no answer, a broken connection, a full tail), the process goes by itself again; a carrier that does not answer is left
+alone for longer and longer.
+"""
+
+import contextlib
+import errno
+import socket
+from collections.abc import Callable, Sequence
+
+from phalanx.clock import Clock
+from phalanx.errors import InvalidInputError
+from phalanx.ids import LakeId
+from phalanx.txn.carrier import Carrier
+from phalanx.txn.carrying import MOST_BYTES, UNSURE, Inbox, Parcel, Request, framed, meeting_place, same_user
+from phalanx.txn.intent import Intent
+
+_EAGER = 3.0
+"""Seconds for which a process that lost a position looks for a carrier."""
+_PATIENCE = 1.0
+"""Seconds after which a carrier that does not answer is given up, or so many times what a put takes."""
+_PUTS = 20
+_FIRST_SHUN, _LONGEST_SHUN = 5.0, 300.0
+_ROUNDS, _PAUSE = 20, 0.0005
+
+
+class Passenger:
+    """One handle's way to a carrier. Used by one thread at a time: the one that leads the batch."""
+
+    def __init__(
+        self, place: Callable[[], str | None], clock: Clock, writer: str, become: Callable[[socket.socket], Carrier]
+    ) -> None:
+        self._place = place
+        self._open = True
+        self._clock = clock
+        self._writer = writer
+        self._become = become
+        self._carrier: Carrier | None = None
+        self._connection: socket.socket | None = None
+        self._inbox = Inbox()
+        self._eager_until = float("-inf")
+        self._shunned_until = float("-inf")
+        self._shun = _FIRST_SHUN
+
+    def lost(self) -> None:
+        """A position went to somebody else: if that is a process of this machine, going together is better."""
+        now = self._clock.steady()
+        if self._open and self._carrier is None and now > self._shunned_until:
+            self._eager_until = now + _EAGER
+
+    def asks(self) -> bool:
+        """Whether it has a carrier, or is about to look for one."""
+        return self._connection is not None or self._clock.steady() < self._eager_until
+
+    def carried(self, lake: LakeId, intents: Sequence[Intent], since: int, put_time: float) -> list[int] | None:
+        """What became of each: where it landed, or what a carrier answers otherwise; None if there is no carrier."""
+        if self._connection is None and not self._look(lake):
+            return None
+        request = Request(since, self._writer, tuple(map(_parcel, intents)))
+        if sum(intent.sealed.size for intent in intents) > MOST_BYTES:
+            return None
+        patience = min(max(_PATIENCE, _PUTS * put_time), max(intent.deadline.left() for intent in intents))
+        answer = None
+        try:
+            answer = self._ask(framed(request), patience)
+        finally:
+            if answer is None or len(answer) != len(intents):
+                self._leave()
+        return answer if answer is not None and len(answer) == len(intents) else [UNSURE] * len(intents)
+
+    def stop(self) -> None:
+        """Take nothing more for others, and ask nobody."""
+        self._open = False
+        self._leave()
+        if self._carrier is not None:
+            self._carrier.stop()
+
+    def hang_up(self) -> None:
+        """All that was carried is answered."""
+        if self._carrier is not None:
+            self._carrier.hang_up()
+            self._carrier = None
+
+    def _ask(self, request: bytes, patience: float) -> list[int] | None:
+        connection = self._connection
+        if connection is None:
+            return None
+        until = self._clock.steady() + patience
+        try:
+            connection.settimeout(patience)
+            connection.sendall(request)
+            while (answer := self._inbox.answer()) is None:
+                connection.settimeout(max(0.001, until - self._clock.steady()))
+                if not self._inbox.read(connection):
+                    return None  # it ended: somebody else may carry
+        except TimeoutError:
+            self._shun_it()
+            return None
+        except (OSError, ValueError, InvalidInputError):
+            return None
+        self._shun = _FIRST_SHUN
+        return answer.landed
+
+    def _look(self, lake: LakeId) -> bool:
+        """Whether there is a carrier now. If there is none, this process becomes it, and commits by itself."""
+        now = self._clock.steady()
+        if not self._open or self._carrier is not None or now >= self._eager_until:
+            return False
+        place = self._place()
+        if place is None:
+            self._open = False
+            return False
+        name = meeting_place(place, lake)
+        for _ in range(_ROUNDS):
+            if self._board(name) or self._serve(name):
+                return self._connection is not None
+            self._clock.sleep(_PAUSE)  # somebody has the name, and does not listen yet
+        self._shun_it()
+        return False
+
+    def _board(self, name: str) -> bool:
+        """Whether there is a carrier, now ours."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(_PATIENCE)
+            connection.connect(name)
+            if same_user(connection):
+                self._connection, self._inbox = connection, Inbox()
+                return True
+        except OSError:
+            pass  # nobody is there, or nobody listens
+        connection.close()
+        return False
+
+    def _serve(self, name: str) -> bool:
+        """Whether this process is the carrier now."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(name)
+        except OSError as error:
+            listener.close()
+            if error.errno != errno.EADDRINUSE:
+                self._open = False  # this system has no such sockets
+            return False
+        self._carrier = self._become(listener)
+        self._carrier.start()
+        return True
+
+    def _shun_it(self) -> None:
+        """Leave a carrier alone for a while."""
+        self._eager_until = float("-inf")
+        self._shunned_until = self._clock.steady() + self._shun
+        self._shun = min(2 * self._shun, _LONGEST_SHUN)
+
+    def _leave(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.close()
+            self._connection = None
+
+
+def _parcel(intent: Intent) -> Parcel:
+    return Parcel(intent.sealed.encoded, intent.sealed.payloads, intent.deadline.left())
