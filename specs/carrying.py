@@ -98,7 +98,9 @@ def _passenger(rules: Rules, state: State) -> Iterator[Step]:
         return
     if state.passenger < len(state.log):
         yield "P reads on", state._replace(passenger=state.passenger + 1)
-    verdict = _verdict(rules, state.log[: state.passenger], rules.passenger_looks_for_id, rules.passenger_checks_memory)
+    verdict = _verdict(
+        rules, state.log[: state.passenger], looks=rules.passenger_looks_for_id, checks=rules.passenger_checks_memory
+    )
     if verdict == "go":
         if state.passenger == len(state.log):
             yield "P puts X", state._replace(log=(*state.log, "X"), passenger=state.passenger + 1, fate="acked")
@@ -114,7 +116,9 @@ def _carrier(rules: Rules, state: State) -> Iterator[Step]:
         yield "C takes X", state._replace(request=False, holds=True)
     if not state.holds:
         return
-    verdict = _verdict(rules, state.log[: state.carrier], rules.carrier_looks_for_id, rules.carrier_checks_memory)
+    verdict = _verdict(
+        rules, state.log[: state.carrier], looks=rules.carrier_looks_for_id, checks=rules.carrier_checks_memory
+    )
     if verdict == "go":
         if state.carrier == len(state.log):
             landed = state._replace(log=(*state.log, "X"), carrier=state.carrier + 1, holds=False, answer="landed")
@@ -123,7 +127,7 @@ def _carrier(rules: Rules, state: State) -> Iterator[Step]:
         yield f"C finds: {verdict}", state._replace(holds=False, answer=verdict)
 
 
-def _verdict(rules: Rules, known: tuple[str, ...], looks: bool, checks: bool) -> str:
+def _verdict(rules: Rules, known: tuple[str, ...], *, looks: bool, checks: bool) -> str:
     """What somebody who has read this much may do with X, which may stand anywhere from position 1 on."""
     memory, since = _memory(known)
     if looks and "X" in memory:
