@@ -226,3 +226,11 @@ def test_nothing_of_lance_is_imported(tmp_path: Path) -> None:
     """Planning and evaluating stand on DataFusion and Arrow alone."""
     source = Path(__file__).parents[2] / "src" / "phalanx" / "expr"
     assert not [path for path in source.glob("*.py") if "import lance" in path.read_text()]
+
+
+def test_what_is_computed_of_floats_need_not_be_one() -> None:
+    """A comparison, a whole number or a text of floats has no NaN to look for."""
+    rows = pa.table({"f": pa.array([1.5, float("nan"), None]), "b": [True] * 3, "n": [0] * 3, "s": [""] * 3})
+    for target, sql in {"b": "(f + f) is null", "n": "case when f + f > 1 then 2 else 3 end"}.items():
+        found = plan_assignments({target: sql}, rows.schema).apply(rows)
+        assert found[target].to_pylist() == reference(sql, rows).to_pylist()

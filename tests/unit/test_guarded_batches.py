@@ -1,15 +1,20 @@
 """Transactions that look before they land, in one batch with others: each one's trouble is its own."""
 
+from pathlib import Path
+
 import pytest
 
+import phalanx
 from phalanx.catalog import State
-from phalanx.errors import CommitUnknownError, InvalidInputError, PhalanxError, SnapshotExpiredError, UnavailableError
+from phalanx.errors import CommitUnknownError, ConflictError, InvalidInputError, PhalanxError, SnapshotExpiredError, UnavailableError
 from phalanx.lake import Lake
 from phalanx.log.action import Progress
 from phalanx.objects.memory import MemoryStore
 from phalanx.testing import ManualClock
 from phalanx.txn.conflict import Conflict, Kind
 from phalanx.txn.intent import Intent, Read, Rebased
+from phalanx.txn.core import find
+from phalanx.txn.transaction import Work
 from tests.lakes import handle
 
 
@@ -78,3 +83,25 @@ def test_a_transaction_whose_guard_minds_a_neighbour_is_judged_again_when_that_i
     batch = [intent(calm, "second", Wary()), intent(calm, "first")]
     calm._committer._commit(batch)
     assert answers(batch) == [2, 2]
+
+
+def test_what_stands_in_its_way_for_good_is_found_again_beside_others(tmp_path: Path) -> None:
+    """A flush, then a change of the same row, then more: judged beside a neighbour it is judged twice, with one answer."""
+    with phalanx.open(tmp_path / "lake", create=True, durability="os") as lake, phalanx.open(tmp_path / "lake") as other:
+        lake.set_property("flush.background", "off")
+        lake.create_table("t", {"id": [1, 2], "v": [0, 0]}, key="id")
+        lake["t"].upsert([{"id": 2, "v": 1}])
+        work = Work(lake._core, 10.0, "")
+        work.draft_of(find(work.view, "t")).update({"v": "v + 1"}, "id = 1")
+        other.flush("t")
+        for number in (1, 2, 3):
+            other["t"].upsert([{"id": number, "v": 5}])
+        lake.refresh()
+        kept: list[Intent] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lake._committer, "commit", lambda one: kept.append(one) or 0)
+            work.commit()
+        neighbour = lake._core.intent([Progress("n", None, 1)], lake._core.deadline(10))
+        lake._committer._commit([neighbour, *kept])
+        assert answers([neighbour, *kept]) == [lake.version, ConflictError]
+        assert lake["t"].get(1) == {"id": 1, "v": 5}

@@ -110,7 +110,7 @@ def _evaluate_where(programs: Sequence[Program], rows: pa.Table, mask: pa.Boolea
 def _merged(target: Any, program: Program, rows: pa.Table, mask: Any, found: Any) -> Any:  # noqa: ANN401
     """The target's new column: values of the rows in the mask, old values elsewhere."""
     values = program.run(rows) if found is None else found
-    if program.computes_floats:
+    if program.computes_floats and types.is_floating(values.type):
         values = _one_nan(values)
     everywhere = mask is None or mask.true_count == len(mask)
     if not target.nullable and values.null_count:

@@ -169,9 +169,12 @@ class Log(Generic[S]):
             if wait:
                 self._clock.sleep(wait)
 
-    def give_way(self, losses: int, deadline: Deadline) -> None:
-        """After losing: wait a little if the log is crowded, and know its end again before the next try."""
-        wait = min(self._crowd.patience(losses), deadline.left())
+    def give_way(self, losses: int, waiting: int, deadline: Deadline) -> None:
+        """After losing: wait a little if the log is crowded, and know its end again before the next try.
+
+        Who has several transactions waiting has as many shares as one process with each of them would have.
+        """
+        wait = min(self._crowd.patience(losses) / max(1, waiting), deadline.left())
         if wait:
             self._clock.sleep(wait)
             self._patiently(self._catch_up, deadline)

@@ -62,7 +62,10 @@ class Carrier:
         self._thread.join()
 
     def hang_up(self) -> None:
-        """Everything is answered: let the passengers go."""
+        """Everything is answered: let the passengers go, and tell them that what they send now was not taken."""
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.data, _Passenger):
+                key.data.answer([])
         self.forget()
         self._selector.close()
 

@@ -50,7 +50,9 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """For each of them the position it landed on, `NOT_LANDED` or `UNSURE`."""
+    """For each of them the position it landed on, `NOT_LANDED` or `UNSURE`. An empty one is a farewell: the carrier ends,
+    and took nothing that it has not answered.
+    """
 
     landed: list[int]
 

@@ -156,7 +156,7 @@ class Committer:
                     if not waiting:
                         return []
                     losses += 1
-                    self._log.give_way(losses, _latest(batch.chosen))
+                    self._log.give_way(losses, len(waiting), _latest(waiting))
                     continue
                 result = outcome.position if isinstance(outcome, Committed) else outcome
                 ack.settle(

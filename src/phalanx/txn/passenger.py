@@ -57,19 +57,21 @@ class Passenger:
 
     def carried(self, lake: LakeId, intents: Sequence[Intent], since: int, put_time: float) -> list[int] | None:
         """What became of each: where it landed, or what a carrier answers otherwise; None if there is no carrier."""
-        if self._connection is None and not self._look(lake):
-            return None
-        request = Request(since, self._writer, tuple(map(_parcel, intents)))
         if sum(intent.sealed.size for intent in intents) > MOST_BYTES:
             return None
+        request = framed(Request(since, self._writer, tuple(map(_parcel, intents))))
         patience = min(max(_PATIENCE, _PUTS * put_time), max(intent.deadline.left() for intent in intents))
-        answer = None
-        try:
-            answer = self._ask(framed(request), patience)
-        finally:
-            if answer is None or len(answer) != len(intents):
-                self._leave()
-        return answer if answer is not None and len(answer) == len(intents) else [UNSURE] * len(intents)
+        while self._connection is not None or self._look(lake):
+            answer: list[int] | None = None
+            try:
+                answer = self._ask(request, patience)
+            finally:
+                if answer is None or len(answer) != len(intents):
+                    self._leave()
+            if answer is None or answer:
+                return answer if answer and len(answer) == len(intents) else [UNSURE] * len(intents)
+            self.lost()  # a farewell: it was not taken, and there may be others who want a carrier
+        return None
 
     def stop(self) -> None:
         """Take nothing more for others, and ask nobody."""

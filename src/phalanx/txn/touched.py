@@ -76,6 +76,8 @@ def _check(looked_for: "_Looked", contents: Contents | None, position: int, read
     if contents.generation != found.contents.generation:
         text = f"table {name!r} was restored since version {found.position}"
         return Conflict(Kind.CHANGED, text, contents.moved)
+    if looked_for.beaten is not None:
+        return looked_for.beaten
     if looked_for and contents.moved > looked_for.seen:
         if contents.flushed >= position:
             return Conflict(Kind.VOID, "a flush is on its way")
@@ -92,7 +94,8 @@ def _compared(looked_for: "_Looked", contents: Contents, position: int, read: Re
             for landing, transaction in read(at).landings(at):
                 hit = looked_for.hit_by(landing, transaction)
                 if hit is not None:
-                    return _changed(looked_for.found, hit, at)
+                    looked_for.beaten = _changed(looked_for.found, hit, at)
+                    return looked_for.beaten
             looked_for.seen = at
         settled = sum(pending.position < position for pending in contents.pending())
         looked_for.until = contents.first + settled
@@ -121,6 +124,8 @@ class _Looked:
         self.until = footprint.found.contents.until
         self.identities = footprint.identities
         self.moved = False
+        self.beaten: Conflict | None = None
+        """What landed before it and is in its way, for good."""
         self._key = footprint.found.shape.key
         self._keys = KeySet(self._key)
         if footprint.keys is not None and footprint.keys.num_rows:
