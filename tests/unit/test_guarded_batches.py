@@ -86,13 +86,14 @@ def test_a_transaction_whose_guard_minds_a_neighbour_is_judged_again_when_that_i
 
 
 def test_what_stands_in_its_way_for_good_is_found_again_beside_others(tmp_path: Path) -> None:
-    """A flush, then a change of the same row, then more: judged beside a neighbour it is judged twice, with one answer."""
+    """A change that is flushed, then one of the same row, then more: judged beside a neighbour it is judged twice, with one answer."""
     with phalanx.open(tmp_path / "lake", create=True, durability="os") as lake, phalanx.open(tmp_path / "lake") as other:
         lake.set_property("flush.background", "off")
         lake.create_table("t", {"id": [1, 2], "v": [0, 0]}, key="id")
         lake["t"].upsert([{"id": 2, "v": 1}])
         work = Work(lake._core, 10.0, "")
         work.draft_of(find(work.view, "t")).update({"v": "v + 1"}, "id = 1")
+        other["t"].upsert([{"id": 3, "v": 1}])
         other.flush("t")
         for number in (1, 2, 3):
             other["t"].upsert([{"id": number, "v": 5}])
