@@ -57,11 +57,13 @@ def _source(data: object, schema: pa.Schema | None) -> Source:  # noqa: PLR0911 
         raise _refused(data)
     if isinstance(data, pa.RecordBatch):
         return Source(data.schema, iter([data]))
+    if isinstance(data, pa.Table):
+        return _from_table(data)
     if isinstance(data, Mapping):
         return _from_table(_from_columns(data, schema))
     if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data[:1]):
         return _from_table(_from_rows(data, schema))
-    if not isinstance(data, pa.Table | pa.RecordBatchReader) and hasattr(data, "scanner"):
+    if not isinstance(data, pa.RecordBatchReader) and hasattr(data, "scanner"):
         data = data.scanner().to_reader()
     if type(data).__module__.startswith("pandas"):  # its own stream would carry the index along
         return _from_table(_from_pandas(data))
@@ -149,6 +151,8 @@ def _batches(parts: Iterable[Any]) -> Iterator[pa.RecordBatch]:
 
 def conform(given: Source, schema: pa.Schema) -> Source:
     """The same rows with exactly the columns and types of the schema."""
+    if given.schema.equals(schema):
+        return Source(schema, (_conformed(batch, schema) for batch in _readable(given.batches)))
     _require_known(given.schema.names, schema)
     missing = [field.name for field in schema if field.name not in given.schema.names and not field.nullable]
     if missing:
@@ -166,6 +170,8 @@ def _readable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.equals(schema):
+        if all(field.nullable for field in schema) and batch.schema.metadata == schema.metadata:
+            return batch
         arrays = batch.columns
     else:
         _require_known(batch.schema.names, schema)  # batches of one stream may differ: none of their columns is lost

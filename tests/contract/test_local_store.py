@@ -164,13 +164,31 @@ def test_an_object_is_durable_before_its_name_and_the_name_before_the_answer(
     break_call(monkeypatch, "fsync", failing(0, when=synced))
     break_call(monkeypatch, "link", failing(0, when=linked))
     with LocalStore(tmp_path / "lake").prepare([b"x"]) as blob:
-        bytes_synced = len(done)
+        assert "sync ." in done
         assert blob.put("log/0/1") == Created()
-    assert done[bytes_synced - 1] == "sync bytes"
-    assert "sync ." in done[: bytes_synced - 1]
+    bytes_synced = done.index("sync bytes")
     link = done.index("link")
+    assert bytes_synced < link
     assert {"sync lake", "sync lake/log"} <= set(done[bytes_synced:link])
     assert done[link + 1 :] == ["sync lake/log/0"]
+
+
+def test_a_name_that_is_taken_costs_no_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many processes want the same name: those who come late find out before they have spent a sync on it."""
+    store = LocalStore(tmp_path / "lake")
+    with store.prepare([b"x"]) as blob:
+        assert blob.put("log/0/1") == Created()
+    with monkeypatch.context() as patch:
+        break_call(patch, "fsync", failing(errno.EIO))
+        late = store.prepare([b"y"])
+        assert late.put("log/0/1") == Exists()
+        for _ in range(2):
+            with pytest.raises(UnavailableError, match="nothing was committed"):
+                late.put("log/0/2")
+    with pytest.raises(UnavailableError, match="nothing was committed"):
+        late.put("log/0/2")  # a failed sync is final: the kernel may have dropped the bytes
+    assert store.get("log/0/2", limit=LIMIT) is None
+    late.__exit__(None, None, None)
 
 
 def test_durability_os_never_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

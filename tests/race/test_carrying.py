@@ -1,5 +1,6 @@
 """Processes that carry each other's changes into the log: nothing is lost or doubled, whatever becomes of the carrier."""
 
+import contextlib
 import multiprocessing as mp
 import os
 import shutil
@@ -210,8 +211,11 @@ def test_rubbish_is_not_taken(pair: tuple[Lake, Lake]) -> None:
             stranger.connect(name)
             stranger.settimeout(10)
             stranger.sendall(rubbish)
-            with pytest.raises((ConnectionError, TimeoutError, AssertionError)):
-                assert stranger.recv(1) != b""
+            heard = b""
+            with contextlib.suppress(ConnectionError):
+                while part := stranger.recv(100):
+                    heard += part
+            assert heard == carrying.framed(carrying.Welcome())
     second["t"].append([{"id": 3, "v": 0}])
     assert _carried(second) >= 2
     assert ids(first) == [0, 1, 2, 3]

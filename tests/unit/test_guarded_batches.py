@@ -6,7 +6,14 @@ import pytest
 
 import phalanx
 from phalanx.catalog import State
-from phalanx.errors import CommitUnknownError, ConflictError, InvalidInputError, PhalanxError, SnapshotExpiredError, UnavailableError
+from phalanx.errors import (
+    CommitUnknownError,
+    ConflictError,
+    InvalidInputError,
+    PhalanxError,
+    SnapshotExpiredError,
+    UnavailableError,
+)
 from phalanx.lake import Lake
 from phalanx.log.action import Progress
 from phalanx.objects.memory import MemoryStore
@@ -87,7 +94,10 @@ def test_a_transaction_whose_guard_minds_a_neighbour_is_judged_again_when_that_i
 
 def test_what_stands_in_its_way_for_good_is_found_again_beside_others(tmp_path: Path) -> None:
     """A change that is flushed, then one of the same row, then more: judged beside a neighbour it is judged twice, with one answer."""
-    with phalanx.open(tmp_path / "lake", create=True, durability="os") as lake, phalanx.open(tmp_path / "lake") as other:
+    with (
+        phalanx.open(tmp_path / "lake", create=True, durability="os") as lake,
+        phalanx.open(tmp_path / "lake") as other,
+    ):
         lake.set_property("flush.background", "off")
         lake.create_table("t", {"id": [1, 2], "v": [0, 0]}, key="id")
         lake["t"].upsert([{"id": 2, "v": 1}])

@@ -1,7 +1,8 @@
 """A store on a local disk, with the order of durability that an acknowledgement needs.
 
 An object is created in four steps: write a file that has no name yet, sync it, link it under its name (`link` fails if
-the name exists, which is the put-if-absent), sync the folder. Keeps I3: whatever `Created` was answered for survives a
+the name exists, which is the put-if-absent), sync the folder. A name that is taken already is seen before anything is
+synced, because many processes that want the same name would spend most of their time on it. Keeps I3: whatever `Created` was answered for survives a
 power loss, together with everything in the same folder and every folder above it.
 
 - The file is nameless (O_TMPFILE), so a crash leaves nothing behind; where the file system cannot do that, it gets
@@ -42,7 +43,7 @@ class LocalStore:
         self._nameless = os.path.isdir(_PROCESS_FILES)
 
     def prepare(self, parts: Sequence[bytes]) -> "_LocalBlob":
-        """Write and sync the bytes; a failure here has no effect anybody can see."""
+        """Write the bytes; a failure here has no effect anybody can see."""
         if self._broken is not None:
             raise StateError(self._broken)
         try:
@@ -53,12 +54,22 @@ class LocalStore:
         try:
             for part in parts:
                 _write_all(fd, part)
-            if self._syncs:
-                os.fsync(fd)
         except OSError as error:
             _discard(fd, path)
             raise self._refusal("write to", self.uri, error) from error
         return _LocalBlob(self, fd, path)
+
+    def sync_file(self, fd: int) -> None:
+        """Make the bytes of a file that has no name yet durable."""
+        if self._syncs:
+            try:
+                os.fsync(fd)
+            except OSError as error:
+                raise self._refusal("write to", self.uri, error) from error
+
+    def taken(self, name: str) -> bool:
+        """Whether a name exists, at this moment."""
+        return os.path.lexists(f"{self.uri}/{name}")
 
     def link(self, source: str, folder_fd: int, name: str) -> Put:
         """Give a written and synced file its name; see the module's head for what each failure means."""
@@ -288,8 +299,21 @@ class _LocalBlob:
         self._store = store
         self._fd = fd
         self._path = path
+        self._synced = False
+        self._spoilt: UnavailableError | None = None
 
     def put(self, name: str) -> Put:
+        if not self._synced:
+            if self._spoilt is not None:
+                raise self._spoilt
+            if self._store.taken(name):
+                return Exists()
+            try:
+                self._store.sync_file(self._fd)
+            except UnavailableError as error:
+                self._spoilt = error
+                raise
+            self._synced = True
         return self._store.link(self._path or f"{_PROCESS_FILES}/{self._fd}", self._fd, name)
 
     def __enter__(self) -> Self:

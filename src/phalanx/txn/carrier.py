@@ -18,12 +18,23 @@ from collections.abc import Callable
 from phalanx.clock import Clock, Deadline
 from phalanx.errors import CommitUnknownError, PhalanxError, UnavailableError
 from phalanx.log.ack import Ack, settle
-from phalanx.txn.carrying import NOT_LANDED, UNSURE, Answer, Inbox, Request, framed, opened, same_user
+from phalanx.txn.carrying import (
+    NOT_LANDED,
+    UNSURE,
+    Answer,
+    Farewell,
+    Inbox,
+    Reply,
+    Request,
+    Welcome,
+    framed,
+    opened,
+    same_user,
+)
 from phalanx.txn.intent import Intent
 
 log = logging.getLogger("phalanx.txn")
 
-_BACKLOG = 256
 _FULL = UnavailableError("the tail is full")
 
 
@@ -49,7 +60,6 @@ class Carrier:
 
     def start(self) -> None:
         """Begin to serve."""
-        self._listener.listen(_BACKLOG)
         self._listener.settimeout(0)
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -65,7 +75,7 @@ class Carrier:
         """Everything is answered: let the passengers go, and tell them that what they send now was not taken."""
         for key in list(self._selector.get_map().values()):
             if isinstance(key.data, _Passenger):
-                key.data.answer([])
+                key.data.tell(Farewell())
         self.forget()
         self._selector.close()
 
@@ -93,7 +103,9 @@ class Carrier:
                 connection.close()
                 return
             connection.settimeout(0)
-            self._selector.register(connection, selectors.EVENT_READ, _Passenger(connection))
+            passenger = _Passenger(connection)
+            passenger.tell(Welcome())
+            self._selector.register(connection, selectors.EVENT_READ, passenger)
 
     def _read(self, passenger: "_Passenger") -> None:
         try:
@@ -134,9 +146,9 @@ class _Passenger:
         self.connection = connection
         self.inbox = Inbox()
 
-    def answer(self, landed: list[int]) -> None:
+    def tell(self, reply: Reply) -> None:
         try:
-            data = framed(Answer(landed))
+            data = framed(reply)
             if self.connection.send(data) < len(data):
                 self.connection.close()
         except OSError:
@@ -158,7 +170,7 @@ class _Errand:
             self._open -= 1
             if self._open:
                 return
-        self._passenger.answer(self._landed)
+        self._passenger.tell(Answer(self._landed))
 
 
 class _Told(Ack):

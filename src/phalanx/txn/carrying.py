@@ -49,17 +49,25 @@ class Request(msgspec.Struct, frozen=True, array_like=True):
     parcels: tuple[Parcel, ...]
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """For each of them the position it landed on, `NOT_LANDED` or `UNSURE`. An empty one is a farewell: the carrier ends,
-    and took nothing that it has not answered.
-    """
+class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
+    """Said to whoever connects: before that, nothing can have been taken."""
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True, tag="answer"):
+    """For each transaction of a request the position it landed on, `NOT_LANDED` or `UNSURE`."""
 
     landed: list[int]
 
 
+class Farewell(msgspec.Struct, frozen=True, array_like=True, tag="farewell"):
+    """The carrier ends, and took nothing that it has not answered."""
+
+
+Reply = Welcome | Answer | Farewell
+
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(Request)
-_answers = msgspec.msgpack.Decoder(Answer)
+_replies = msgspec.msgpack.Decoder(Reply)
 
 
 def meeting_place(place: str, lake: LakeId) -> str:
@@ -82,7 +90,7 @@ def can_ride(sealed: Sealed) -> bool:
     return sealed.size < MOST_BYTES and all(isinstance(action, it.Item) for action in sealed.transaction.actions)
 
 
-def framed(message: Request | Answer) -> bytes:
+def framed(message: Request | Reply) -> bytes:
     """A message as it is sent."""
     data = _encoder.encode(message)
     return _LENGTH.pack(len(data)) + data
@@ -105,10 +113,10 @@ class Inbox:
         while (data := self._next()) is not None:
             yield _requests.decode(data)
 
-    def answer(self) -> Answer | None:
-        """The answer, once it is complete."""
+    def reply(self) -> Reply | None:
+        """What the carrier says, once it is complete."""
         data = self._next()
-        return None if data is None else _answers.decode(data)
+        return None if data is None else _replies.decode(data)
 
     def _next(self) -> bytes | None:
         held = self._held
@@ -128,6 +136,6 @@ class Inbox:
 def opened(request: Request) -> Sequence[Sealed]:
     """The transactions of a request, checked as their own process checked them."""
     found = [unseal(parcel.encoded, parcel.payloads) for parcel in request.parcels]
-    if not all(map(can_ride, found)):
+    if not found or not all(map(can_ride, found)):
         raise InvalidInputError("only changes of rows are carried")
     return found

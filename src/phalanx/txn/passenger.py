@@ -15,7 +15,20 @@ from phalanx.clock import Clock
 from phalanx.errors import InvalidInputError
 from phalanx.ids import LakeId
 from phalanx.txn.carrier import Carrier
-from phalanx.txn.carrying import MOST_BYTES, UNSURE, Inbox, Parcel, Request, framed, meeting_place, same_user
+from phalanx.txn.carrying import (
+    MOST_BYTES,
+    UNSURE,
+    Answer,
+    Farewell,
+    Inbox,
+    Parcel,
+    Reply,
+    Request,
+    Welcome,
+    framed,
+    meeting_place,
+    same_user,
+)
 from phalanx.txn.intent import Intent
 
 _EAGER = 3.0
@@ -24,7 +37,8 @@ _PATIENCE = 1.0
 """Seconds after which a carrier that does not answer is given up, or so many times what a put takes."""
 _PUTS = 20
 _FIRST_SHUN, _LONGEST_SHUN = 5.0, 300.0
-_ROUNDS, _PAUSE = 20, 0.0005
+_PAUSE, _LONGEST_PAUSE = 0.001, 0.1
+_BACKLOG = 1024
 
 
 class Passenger:
@@ -62,15 +76,16 @@ class Passenger:
         request = framed(Request(since, self._writer, tuple(map(_parcel, intents))))
         patience = min(max(_PATIENCE, _PUTS * put_time), max(intent.deadline.left() for intent in intents))
         while self._connection is not None or self._look(lake):
-            answer: list[int] | None = None
+            reply: Reply | None = None
             try:
-                answer = self._ask(request, patience)
+                reply = self._ask(request, patience)
             finally:
-                if answer is None or len(answer) != len(intents):
+                if not isinstance(reply, Answer):
                     self._leave()
-            if answer is None or answer:
-                return answer if answer and len(answer) == len(intents) else [UNSURE] * len(intents)
-            self.lost()  # a farewell: it was not taken, and there may be others who want a carrier
+            if not isinstance(reply, Farewell):
+                landed = reply.landed if isinstance(reply, Answer) else []
+                return landed if len(landed) == len(intents) else [UNSURE] * len(intents)
+            self.lost()  # it was not taken, and there are others who want a carrier
         return None
 
     def stop(self) -> None:
@@ -86,25 +101,35 @@ class Passenger:
             self._carrier.hang_up()
             self._carrier = None
 
-    def _ask(self, request: bytes, patience: float) -> list[int] | None:
+    def _ask(self, request: bytes, patience: float) -> Reply | None:
+        """What the carrier replies; None if it does not, so that nothing is known."""
         connection = self._connection
         if connection is None:
             return None
+        connection.settimeout(patience)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has gone: perhaps with a farewell
+            connection.sendall(request)
+        reply = self._listen(connection, patience)
+        if reply is not None:
+            self._shun = _FIRST_SHUN
+        return reply
+
+    def _listen(self, connection: socket.socket, patience: float) -> Reply | None:
+        """The next thing that the carrier says, if it does in time."""
         until = self._clock.steady() + patience
         try:
-            connection.settimeout(patience)
-            connection.sendall(request)
-            while (answer := self._inbox.answer()) is None:
+            while (reply := self._inbox.reply()) is None:
                 connection.settimeout(max(0.001, until - self._clock.steady()))
                 if not self._inbox.read(connection):
-                    return None  # it ended: somebody else may carry
+                    return None
         except TimeoutError:
-            self._shun_it()
+            self._eager_until = float("-inf")
+            self._shunned_until = self._clock.steady() + self._shun
+            self._shun = min(2 * self._shun, _LONGEST_SHUN)
             return None
         except (OSError, ValueError, InvalidInputError):
             return None
-        self._shun = _FIRST_SHUN
-        return answer.landed
+        return reply
 
     def _look(self, lake: LakeId) -> bool:
         """Whether there is a carrier now. If there is none, this process becomes it, and commits by itself."""
@@ -116,12 +141,15 @@ class Passenger:
             self._open = False
             return False
         name = meeting_place(place, lake)
-        for _ in range(_ROUNDS):
+        pause = _PAUSE
+        while pause < _LONGEST_PAUSE:
             if self._board(name) or self._serve(name):
-                return self._connection is not None
-            self._clock.sleep(_PAUSE)  # somebody has the name, and does not listen yet
-        self._shun_it()
-        return False
+                break
+            self._clock.sleep(
+                pause * self._clock.jitter()
+            )  # somebody has the name, and does not listen yet or any more
+            pause *= 2
+        return self._connection is not None
 
     def _board(self, name: str) -> bool:
         """Whether there is a carrier, now ours."""
@@ -129,8 +157,9 @@ class Passenger:
         try:
             connection.settimeout(_PATIENCE)
             connection.connect(name)
-            if same_user(connection):
-                self._connection, self._inbox = connection, Inbox()
+            self._inbox = Inbox()
+            if same_user(connection) and isinstance(self._listen(connection, _PATIENCE), Welcome):
+                self._connection = connection
                 return True
         except OSError:
             pass  # nobody is there, or nobody listens
@@ -142,6 +171,7 @@ class Passenger:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             listener.bind(name)
+            listener.listen(_BACKLOG)
         except OSError as error:
             listener.close()
             if error.errno != errno.EADDRINUSE:
@@ -150,12 +180,6 @@ class Passenger:
         self._carrier = self._become(listener)
         self._carrier.start()
         return True
-
-    def _shun_it(self) -> None:
-        """Leave a carrier alone for a while."""
-        self._eager_until = float("-inf")
-        self._shunned_until = self._clock.steady() + self._shun
-        self._shun = min(2 * self._shun, _LONGEST_SHUN)
 
     def _leave(self) -> None:
         if self._connection is not None:
