@@ -55,10 +55,8 @@ def _refused(data: object) -> InvalidInputError:
 def _source(data: object, schema: pa.Schema | None) -> Source:  # noqa: PLR0911 - one line for each kind
     if isinstance(data, pa.Schema | str | bytes) or data is None:
         raise _refused(data)
-    if isinstance(data, pa.RecordBatch):
-        return Source(data.schema, iter([data]))
-    if isinstance(data, pa.Table):
-        return _from_table(data)
+    if isinstance(data, pa.RecordBatch | pa.Table):
+        return Source(data.schema, iter([data] if isinstance(data, pa.RecordBatch) else data.to_batches()))
     if isinstance(data, Mapping):
         return _from_table(_from_columns(data, schema))
     if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data[:1]):

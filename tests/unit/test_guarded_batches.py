@@ -19,8 +19,8 @@ from phalanx.log.action import Progress
 from phalanx.objects.memory import MemoryStore
 from phalanx.testing import ManualClock
 from phalanx.txn.conflict import Conflict, Kind
-from phalanx.txn.intent import Intent, Read, Rebased
 from phalanx.txn.core import find
+from phalanx.txn.intent import Intent, Read, Rebased
 from phalanx.txn.transaction import Work
 from tests.lakes import handle
 
