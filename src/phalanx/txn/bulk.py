@@ -30,9 +30,10 @@ INLINE_BYTES = 512 << 10
 
 
 class Small(msgspec.Struct, frozen=True):
-    """Rows that travel in the entry."""
+    """Rows that travel in the entry, in one chunk; `fits` if they are known to be few enough."""
 
     rows: pa.Table
+    fits: bool = False
 
 
 class Large(msgspec.Struct, frozen=True):
@@ -80,7 +81,7 @@ def take_in(given: Source, key: tuple[str, ...], *, stage: bool | None) -> Small
         return Source(given.schema, checked)
     table = pa.Table.from_batches(held, given.schema)
     table = table if len(held) == 1 else table.combine_chunks()
-    return Small(last_of_each(table, key) if key else table)
+    return Small(last_of_each(table, key) if key else table, stage is None)
 
 
 def _checked(batches: Iterator[pa.RecordBatch], key: tuple[str, ...]) -> Iterator[pa.RecordBatch]:

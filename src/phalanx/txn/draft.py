@@ -51,6 +51,7 @@ class Draft:
         self._removed: list[Ids] = []
         self._staged: list[Large] = []
         self._packed_rows: Small | Large | None = None
+        self._fits = False
         self._emptied = False
         self._whole = False
         self._fresh = True
@@ -231,6 +232,8 @@ class Draft:
 
     def _packed(self, rows: pa.Table) -> Small | Large:
         """The rows as they travel: staged once, however often the transaction has to say it anew."""
+        if self._packed_rows is None and self._fits and rows is self._added[0]:
+            self._packed_rows = Small(rows)
         if self._packed_rows is None:
             small = rows.num_rows <= INLINE_ROWS and rows.nbytes <= INLINE_BYTES
             staged = None if small else stage(self.found, source(rows), self._core.datasets, None)
@@ -255,6 +258,7 @@ class Draft:
             self._add_staged(rows)
             return rows.count - len(rows.dead)
         if rows.rows.num_rows:
+            self._fits = rows.fits and not self._added
             if self.key:
                 self._upsert(rows.rows)
             else:

@@ -133,8 +133,8 @@ class Background:
 
     def _crossed(self, contents: Contents, position: int) -> bool:
         """Whether it was the entry at this position, so that of many processes one flushes."""
-        after = contents.weight
-        if self.limits.load(after) < 1:
+        after, limits = contents.weight, self.limits
+        if limits.load(after) < 1:
             return False
         own = Weight()
         for seq in range(contents.until - 1, contents.first - 1, -1):
@@ -145,7 +145,7 @@ class Background:
                 after = after.plus(weigh(pending), -1)
             else:
                 own = own.plus(weigh(pending))
-        return int(self.limits.load(after)) > int(self.limits.load(after.plus(own, -1)))
+        return int(limits.load(after)) > int(limits.load(after.plus(own, -1)))
 
     def _aged(self, table: str, contents: Contents) -> bool:
         """Whether this process has seen the same first item waiting for too long."""
