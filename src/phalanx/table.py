@@ -7,7 +7,7 @@ was created under its name. Every change is one statement, committed when the ca
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from phalanx import indexing
@@ -109,6 +109,10 @@ class Readable(ABC):
     def get(self, key: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a key's value
         """The row of a key (of a tuple, if the key has several columns), or None."""
         return self._reading().get(key)
+
+    def get_many(self, keys: Iterable[Any], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of these keys, in no particular order; keys that are absent have none, and each counts once."""
+        return self._reading().get_many(keys, columns)
 
     def search(
         self,

@@ -130,6 +130,25 @@ def test_many_keys_at_once_are_found_in_one_pass(table: Table, lake: Lake) -> No
         table.insert(numbers(1000, 1000))
 
 
+def test_many_keys_are_got_at_once(table: Table) -> None:
+    """Head and tail, each key once, those that are absent left out; some columns or all."""
+    table.upsert([{"id": 9, "v": 9}, {"id": 5000, "v": 5}])
+    table.delete("id = 7")
+    found = table.get_many([7, 8, 9, 9, 5000, 6000])
+    assert sorted(found.to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 8, "v": 0},
+        {"id": 9, "v": 9},
+        {"id": 5000, "v": 5},
+    ]
+    assert sorted(table.get_many(range(2000), ["v"])["v"].to_pylist())[-1] == 9
+    assert table.get_many([]).num_rows == 0
+    for wrong, said in ((["x"], "not a key"), ([None], "null"), ("ab", "list of values"), (5, "list of values")):
+        with pytest.raises(InvalidInputError, match=said):
+            table.get_many(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="no column 'w'"):
+        table.get_many([1], ["w"])
+
+
 def test_an_index_that_covers_some_fragments_finds_the_rows_of_all(table: Table, lake: Lake) -> None:
     """Rows flushed since it was built are found without it."""
     table.upsert(numbers(2990, 20, v=1))
@@ -286,6 +305,8 @@ def test_get_finds_what_a_dictionary_would(kind: str, monkeypatch: pytest.Monkey
                 found = {key: table.get(key) for key in {keys[one % len(keys)] for one in (*chosen, 0, 1)}}
                 assert {key: row and row["v"] for key, row in found.items()} == {key: model.get(key) for key in found}
             assert {key: (table.get(key) or {}).get("v") for key in keys} == {key: model.get(key) for key in keys}
+            many = table.get_many([*keys, *keys])
+            assert sorted(many["v"].to_pylist()) == sorted(model.values())
             assert table.count() == len(model)
             taken = next(iter(model), None)
             if taken is not None:

@@ -104,10 +104,18 @@ class Version:
             reader = scanner.to_reader()
         return pa.RecordBatchReader.from_batches(reader.schema, _speaking(reader))
 
-    def rows_of(self, columns: Sequence[str], *, where: str | None, without: Ids | None, limit: int | None) -> pa.Table:
+    def rows_of(
+        self,
+        columns: Sequence[str],
+        *,
+        where: str | None,
+        without: Ids | None,
+        limit: int | None,
+        row_ids: bool = False,
+    ) -> pa.Table:
         """As `scan` of all fragments, at once: what Lance puts together itself need not go through Python in pieces."""
         with speaking("reading a table"):
-            return self._scanner(columns, where, without, None, None, limit).to_table()
+            return self._scanner(columns, where, without, None, None, limit, row_ids=row_ids).to_table()
 
     def _scanner(
         self,

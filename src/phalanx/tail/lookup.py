@@ -4,6 +4,8 @@ A blocklist would switch the index off, so hidden rows are dropped from what it 
 (several columns, values that have no spelling) is compared here again.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -41,9 +43,26 @@ def rows_of_keys(version: Version, segment: Segment, keys: pa.Table, key: tuple[
     return row_ids if words is None else row_ids[~np.isin(row_ids, segment.hidden)]
 
 
+def rows_with_keys(
+    version: Version, segment: Segment, keys: pa.Table, key: tuple[str, ...], columns: Sequence[str]
+) -> pa.Table:
+    """The rows of a segment that have one of these keys: by one scan where the index answers, by two otherwise."""
+    words = _words(version, segment, keys, key)
+    if words is None:
+        row_ids = rows_of_keys(version, segment, keys, key)
+        return version.scan(columns, only=row_ids, fragments=segment.fragments).read_all()
+    wanted = KeySet(key)
+    wanted.add(keys)
+    names = [*columns, *(name for name in key if name not in columns)]
+    found = version.rows_of(names, where=words, without=None, limit=None, row_ids=True)
+    hidden = np.isin(found.column(ROW_ID).to_numpy(), segment.hidden)
+    right = (wanted.first(found) < NEVER) & ~hidden
+    return (found if right.all() else found.filter(pa.array(right))).select(list(columns))
+
+
 def _words(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, ...]) -> str | None:
     """A condition on the key's first column that the index answers; None where a pass over the keys is better."""
-    few = keys.num_rows * _SCANNED <= version.rows
+    few = keys.num_rows > 0 and keys.num_rows * _SCANNED <= version.rows
     if not segment.is_head or not few or KEY_INDEX not in version.indexed:
         return None
     values = [spelled(value) for value in keys.column(key[0]).unique()]

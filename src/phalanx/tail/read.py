@@ -4,7 +4,7 @@ What Lance can do itself (projection, filter, limit) is left to it; rows in memo
 predicate that Lance's scanner refuses, though DataFusion takes it, is evaluated on the rows that it gives.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from phalanx.expr import Predicate, plan_predicate
 from phalanx.runs import NO_IDS, Ids
 from phalanx.schema import require_keys
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
-from phalanx.tail.keys import as_key_table, key_values
-from phalanx.tail.lookup import rows_of_keys
+from phalanx.tail.keys import as_key_table, key_values, last_of_each
+from phalanx.tail.lookup import rows_with_keys
 from phalanx.tail.overlay import Overlay, Segment
 
 Row = dict[str, Any]
@@ -96,24 +96,35 @@ class Reading:
             slots = [held.slots[value] for value in key_values(keys, shape.key) if value in held.slots]
             parts.append(held.rows.select(names).take(pa.array(slots, pa.int64())))
         for segment in self.overlay.segments:
-            row_ids = rows_of_keys(self._version(segment), segment, keys, shape.key)
-            if len(row_ids):
-                found = self._version(segment).scan(names, only=row_ids, fragments=segment.fragments).read_all()
-                parts.append(found.cast(parts[0].schema))
+            found = rows_with_keys(self._version(segment), segment, keys, shape.key, names)
+            parts.append(found if found.schema.equals(parts[0].schema) else found.cast(parts[0].schema))
         return pa.concat_tables(parts)
 
     def get(self, key: Any) -> Row | None:  # noqa: ANN401 - a key's value
         """The row of a key."""
+        found = self.rows_of(self._keys([key]))
+        return found.to_pylist()[0] if found.num_rows else None
+
+    def get_many(self, keys: Iterable[Any], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of these keys."""
+        if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
+            raise InvalidInputError(f"keys are a list of values, and a {type(keys).__name__} was given")
+        wanted, _ = self._asked(columns, None, None)
+        distinct = last_of_each(self._keys(list(keys)), self.overlay.shape.key)
+        return self.rows_of(distinct, wanted.names)
+
+    def _keys(self, values: list[Any]) -> pa.Table:
+        """Values as keys of this table."""
         shape = self.overlay.shape
         if not shape.key:
             raise InvalidInputError("this table has no key: read it with where=")
         try:
-            keys = as_key_table([key], shape.key, shape.schema)
+            keys = as_key_table(values, shape.key, shape.schema)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise InvalidInputError(f"{key!r} is not a key of this table ({', '.join(shape.key)}): {error}") from error
+            shown = repr(values[0]) if len(values) == 1 else "one of them"
+            raise InvalidInputError(f"{shown} is not a key of this table ({', '.join(shape.key)}): {error}") from error
         require_keys(keys, shape.key)
-        found = self.rows_of(keys)
-        return found.to_pylist()[0] if found.num_rows else None
+        return keys
 
     def rows_at(self, identities: Ids, columns: Sequence[str]) -> tuple[Ids, pa.Table]:
         """The rows of these identities (docs/protocol.md, D2), wherever they are, with their identities."""
