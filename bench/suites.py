@@ -3,8 +3,16 @@
 from collections.abc import Mapping
 
 from bench.frame import Suite
+from bench.keys.suite import suite as keys_suite
 from bench.log.suite import suite as log_suite
 from bench.mixed.suite import suite as mixed_suite
+from bench.search.suite import suite as search_suite
 from bench.tables.suite import suite as tables_suite
 
-SUITES: Mapping[str, Suite] = {"log": log_suite, "mixed": mixed_suite, "tables": tables_suite}
+SUITES: Mapping[str, Suite] = {
+    "log": log_suite,
+    "mixed": mixed_suite,
+    "tables": tables_suite,
+    "keys": keys_suite,
+    "search": search_suite,
+}
