@@ -303,6 +303,7 @@ class TransactionTable(Readable):
         return self._draft
 
     def _found(self) -> Found:
+        self._work.look()
         return self._draft.found
 
     def _reading(self) -> Reading:

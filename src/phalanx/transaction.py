@@ -25,7 +25,7 @@ class Transaction:
 
     @property
     def snapshot_version(self) -> int:
-        """The version of the lake that it reads."""
+        """The version of the lake that it reads; taken now if it has not looked at anything yet."""
         return self._work.began.position
 
     @property
@@ -58,6 +58,7 @@ class Transaction:
 
     def rename_table(self, name: str, to: str) -> None:
         """Give a table another name."""
+        self._work.look()
         here = self._work.draft(name).found
         current = self._work.view.state.names[here.table.id]
         self._work.change(do.RenameTable(current, here.table.id, parse_name(to)))

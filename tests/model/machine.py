@@ -89,7 +89,9 @@ class Machine(Ground):
     def _begin(self, lake: Lake, step: Step) -> Names:
         if len(self._open) >= _OPEN:
             return None
-        self._open.append((lake, lake.transaction(), Private(self._world, self._end)))
+        txn = lake.transaction()
+        assert txn.snapshot_version == self._end  # from now on it sees this, whatever others do
+        self._open.append((lake, txn, Private(self._world, self._end)))
         return []
 
     def _inside(self, lake: Lake, step: Step) -> Names:

@@ -185,6 +185,7 @@ def both_orders(lake: Lake, name: str, first: str, second: str, *, flushed: bool
     """Two transactions that saw the same: the first to commit wins, the other changes nothing, or both count."""
     before = held(lake, name)
     winner, loser = lake.transaction(), lake.transaction()
+    assert winner.snapshot_version == loser.snapshot_version
     act(winner, name, first)
     act(loser, name, second)
     winner.commit()

@@ -37,8 +37,10 @@ MOST_KEYS = 100_000
 class Draft:
     """A table as a transaction sees and changes it. Belongs to one thread at a time."""
 
-    def __init__(self, core: Core, found: Found, *, born: bool = False) -> None:
+    def __init__(self, core: Core, found: Found, look: Callable[[], None], *, born: bool = False) -> None:
         self._core = core
+        self._look = look
+        """Called before anything is read: then the transaction takes its snapshot, and this table is as it is there."""
         self.found = found
         self.born = born
         self._base: Reading | None = None
@@ -66,6 +68,7 @@ class Draft:
     def base(self) -> Reading:
         """The table as it was at the snapshot."""
         if self._base is None:
+            self._look()
             self._base = self._core.reading(self.found)
         return self._base
 
@@ -73,6 +76,7 @@ class Draft:
     def reading(self) -> Reading:
         """The table with the changes so far. A transaction that only adds rows never asks for it, and reads nothing."""
         if self._reading is None or self._unapplied:
+            self._look()
             overlay = (self._reading or self.base()).overlay
             items = [ready() for ready in self._unapplied]
             self._reading = Reading(advance(overlay, items, self._core.datasets), self._core.datasets)
@@ -109,6 +113,7 @@ class Draft:
     def overwrite(self, data: object, progress: Progress | None, stage_it: Force) -> int:
         """All rows go, then these are added."""
         rows = self._ready(data, progress, stage_it)  # if they are refused, nothing has changed yet
+        self._look()
         self._apply(it.Overwrite(self.found.table.id, it.Inline(0, 0)), encode_rows(self._nothing()))
         self._emptied = self._whole = True
         self._keys, self._removed, self._staged = [], [], []
@@ -236,6 +241,8 @@ class Draft:
             self._packed_rows = Small(rows)
         if self._packed_rows is None:
             small = rows.num_rows <= INLINE_ROWS and rows.nbytes <= INLINE_BYTES
+            if not small:
+                self._look()
             staged = None if small else stage(self.found, source(rows), self._core.datasets, None)
             self._packed_rows = staged or Small(rows.combine_chunks())
         return self._packed_rows
@@ -250,7 +257,10 @@ class Draft:
         """Rows as they will be added: what cannot be read or is refused fails here, before anything is changed."""
         schema = self.found.shape.schema
         rows = take_in(conform(source(data, schema), schema), self.key, stage=stage_it)
-        return rows if isinstance(rows, Small) else stage(self.found, rows, self._core.datasets, progress)
+        if isinstance(rows, Small):
+            return rows
+        self._look()
+        return stage(self.found, rows, self._core.datasets, progress)
 
     def _add(self, rows: Small | Large) -> int:
         self.statements += 1
@@ -301,9 +311,10 @@ class Draft:
 
     def _apply(self, item: it.Item, payload: bytes | Callable[[], bytes], rows: int = 0) -> None:
         """Put one more change on top of the private overlay, as soon as somebody looks at it."""
-        seq, own = self.found.contents.until + self._changes, self._own
+        number, own = self._changes, self._own
 
         def ready() -> Pending:
+            seq = self.found.contents.until + number
             return Pending(seq, 0, 0, own, item, (payload if isinstance(payload, bytes) else payload(),))
 
         self._unapplied.append(ready)

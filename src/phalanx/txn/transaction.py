@@ -1,18 +1,19 @@
 """A transaction over any number of tables: it reads one snapshot and its own changes, and lands as a whole or not at all.
 
 Snapshot isolation (rule D2): of two transactions that touch the same row the first to commit wins, the other gets a
-`ConflictError`. Catalog changes are judged on the state they meet, like statements on their own. Nothing is written to
+`ConflictError`. The snapshot is taken when it first looks at something; one that only adds a few rows to tables that are
+known takes none, reads nothing, and is ordered by the log like a statement (rule D1). Catalog changes are judged on the state they meet, like statements on their own. Nothing is written to
 the log before `commit`; what was staged for a transaction that never commits is garbage that nobody can see.
 """
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 import pyarrow as pa
 
-from phalanx.catalog import apply
+from phalanx.catalog import State, apply
 from phalanx.clock import Deadline
 from phalanx.errors import AlreadyExistsError, CommitUnknownError, ConflictError, InvalidInputError, StateError
 from phalanx.ids import ID_BYTES
@@ -23,7 +24,7 @@ from phalanx.names import parse_name
 from phalanx.runs import Ids
 from phalanx.schema import check_schema, encode_schema
 from phalanx.txn.bulk import Cargo
-from phalanx.txn.core import Core, Found, find, found
+from phalanx.txn.core import Core, Found, find, found, locate
 from phalanx.txn.draft import Draft
 from phalanx.txn.intent import Rebased
 from phalanx.txn.touched import Footprint, Touched
@@ -44,23 +45,47 @@ class Work:
             core.deadline(timeout)  # a bad one is refused before any work is done
         self.note = note
         self._identity = core.ids.next() if token is None else identity_of(core, token)
-        self.view = core.refresh()
-        self.began = self.view
+        core.committer.require_open()
+        self._began: View[State] | None = None
+        self._view: View[State] | None = None
         self._catalog: list[do.Action] = []
         self._drafts: dict[str, Draft] = {}
         self._dropped: list[Footprint] = []
         self._closed: str | None = None
         self.version: int | None = None
 
+    @property
+    def view(self) -> View[State]:
+        """The lake as it sees it: its snapshot, with its own changes of the catalog."""
+        self.look()
+        return cast("View[State]", self._view)
+
+    @property
+    def began(self) -> View[State]:
+        """Its snapshot."""
+        self.look()
+        return cast("View[State]", self._began)
+
+    def look(self) -> None:
+        """Take the snapshot, if there is none yet."""
+        if self._view is None:
+            self._view = self._began = self.core.refresh()
+            for draft in self._drafts.values():
+                draft.found = locate(self._view, draft.found.table.id)
+
     def draft(self, name: str) -> Draft:
         """A table, to be read and changed."""
-        return self.draft_of(find(self.view, name))
+        parts = parse_name(name)
+        known = self.core.log.view if self._view is None else self._view
+        if parts not in known.state.tables:
+            known = self.view
+        return self.draft_of(find(known, name))
 
     def draft_of(self, here: Found) -> Draft:
         """A table that was found in this transaction."""
         self.require_open()
         if here.table.id not in self._drafts:
-            self._drafts[here.table.id] = Draft(self.core, here)
+            self._drafts[here.table.id] = Draft(self.core, here, self.look)
         return self._drafts[here.table.id]
 
     def create(self, name: str, schema: pa.Schema, key: Sequence[str], properties: Mapping[str, str]) -> Draft:
@@ -73,7 +98,8 @@ class Work:
         table = self.core.new_table_id()
         manifest = self.core.datasets.begin(table, checked)
         self.change(do.CreateTable(parts, table, dict(properties), encode_schema(checked), tuple(key), manifest))
-        self._drafts[table] = Draft(self.core, found(self.view, parts, self.view.state.tables[parts]), born=True)
+        here = found(self.view, parts, self.view.state.tables[parts])
+        self._drafts[table] = Draft(self.core, here, self.look, born=True)
         return self._drafts[table]
 
     def drop(self, name: str) -> None:
@@ -92,7 +118,7 @@ class Work:
         """One more change of the catalog, seen by what follows in this transaction."""
         self.require_open()
         state = apply(self.view.state, Landing(self.view.position), action)
-        self.view = View(self.view.position, self.view.time, state)
+        self._view = View(self.view.position, self.view.time, state)
         self._catalog.append(action)
 
     def changed(self) -> list[str]:
@@ -112,7 +138,8 @@ class Work:
         if not first.actions:  # it only read, or its changes came to nothing
             self.version = self.began.position
             return self.version
-        prints = [draft.footprint() for draft in drafts if not draft.born] + self._dropped
+        looked = self._view is not None
+        prints = [draft.footprint() for draft in drafts if looked and not draft.born] + self._dropped
         guard = Touched(prints, lambda moved: self._built(drafts, moved)) if prints else None
         intent = self.core.intent(
             first.actions,
