@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from bench.frame import Suite
+from bench.ingest.suite import suite as ingest_suite
 from bench.keys.suite import suite as keys_suite
 from bench.log.suite import suite as log_suite
 from bench.mixed.suite import suite as mixed_suite
@@ -13,6 +14,7 @@ SUITES: Mapping[str, Suite] = {
     "log": log_suite,
     "mixed": mixed_suite,
     "tables": tables_suite,
+    "ingest": ingest_suite,
     "keys": keys_suite,
     "search": search_suite,
 }

@@ -1,0 +1,134 @@
+"""Many producers at once, threads or tasks: each waits for its row before it hands in the next.
+
+Those that take rows are measured in turns, in short runs. What was acknowledged is counted again by somebody who opens
+the table afterwards.
+"""
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+from bench.frame import Bench
+from bench.ingest.sinks import DISK, OS, PEERS, Sink, sinks
+from bench.report import Section, Target, median, milliseconds
+
+THREADS = 64
+TASKS = 1000
+KEYS = 100
+"""Keys that each producer writes again and again."""
+FASTER = {"threads": (Target(">=", 2), " (goal 5)"), "asyncio": (Target(">=", 30), "")}
+RIGHT = Target("==", 0)
+
+Run = Callable[[Sink, float], tuple[list[float], set[int]]]
+"""Rows for so many seconds: the seconds that each took, and which were acknowledged."""
+
+
+def measure(bench: Bench, kind: str) -> Section:
+    """The section of one kind of producers."""
+    many = bench.pick(THREADS if kind == "threads" else TASKS, 8, kind)
+    run = _threads(many) if kind == "threads" else _tasks(many)
+    note = (
+        f"{many} producers in one process, one row of 8 + 20 bytes each; each waits until its row is acknowledged. Phalanx "
+        "and MemWAL upsert by key, the others append. Only Phalanx with durability disk syncs. Systems without asyncio of "
+        "their own get 64 threads for it."
+    )
+    with bench.section(kind, f"{many} {kind} producers of single rows", note) as section, ExitStack() as stack:
+        open_ = {name: stack.enter_context(make()) for name, make in sinks(bench).items()}
+        taken: dict[str, list[float]] = {name: [] for name in open_}
+        told: dict[str, set[int]] = {name: set() for name in open_}
+        seconds = bench.seconds(2.0, 0.2)
+
+        def round_of(name: str) -> Callable[[], None]:
+            def go() -> None:
+                began = time.perf_counter()
+                times, numbers = run(open_[name], seconds)
+                section.series(f"{name}, rows/s").append(len(times) / (time.perf_counter() - began))
+                taken[name] += times
+                told[name] |= numbers
+
+            return go
+
+        for sink in open_.values():
+            run(sink, seconds / 10)
+        bench.in_turns("in turns", bench.pick(5, 1), {name: round_of(name) for name in open_})
+        for name, times in taken.items():
+            rate = median(section.samples[f"{name}, rows/s"])
+            section.row(name, {"rows/s": rate, **milliseconds(times)})
+        _conclude(section, kind)
+        section.count("rows acknowledged and not found, Phalanx", _missing(open_, told), RIGHT)
+    return section
+
+
+def _missing(open_: dict[str, Sink], told: dict[str, set[int]]) -> int:
+    found = [(open_[name].count() or 0, len(told[name])) for name in (DISK, OS) if name in open_]
+    return sum(max(0, wanted - there) for there, wanted in found)
+
+
+def _conclude(section: Section, kind: str) -> None:
+    rates = {name.removesuffix(", rows/s"): median(values) for name, values in section.samples.items()}
+    peers = {name: rate for name, rate in rates.items() if name in PEERS}
+    if not peers:
+        return
+    best = max(peers, key=lambda name: peers[name])
+    target, goal = FASTER[kind]
+    section.ratio(f"rows/s: {DISK} / the best of the others, {best}{goal}", rates[DISK] / peers[best], target)
+    for name, rate in peers.items():
+        section.ratio(f"rows/s: {OS} / {name}", rates[OS] / rate)
+
+
+def _threads(many: int) -> Run:
+    def run(sink: Sink, seconds: float) -> tuple[list[float], set[int]]:
+        taken: list[list[float]] = [[] for _ in range(many)]
+        told: list[set[int]] = [set() for _ in range(many)]
+        until = time.perf_counter() + seconds
+
+        def work(mine: int) -> None:
+            for number in _numbers(mine):
+                before = time.perf_counter()
+                if before >= until:
+                    return
+                sink.put(number)
+                taken[mine].append(time.perf_counter() - before)
+                told[mine].add(number)
+
+        threads = [threading.Thread(target=work, args=(mine,), daemon=True) for mine in range(many)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return _joined(taken), set().union(*told)
+
+    return run
+
+
+def _tasks(many: int) -> Run:
+    async def producer(sink: Sink, mine: int, until: float, taken: list[float], told: set[int]) -> None:
+        for number in _numbers(mine):
+            before = time.perf_counter()
+            if before >= until:
+                return
+            await sink.put_async(number)
+            taken.append(time.perf_counter() - before)
+            told.add(number)
+
+    async def together(sink: Sink, seconds: float) -> tuple[list[float], set[int]]:
+        taken: list[float] = []
+        told: set[int] = set()
+        until = time.perf_counter() + seconds
+        async with asyncio.TaskGroup() as group:
+            for mine in range(many):
+                group.create_task(producer(sink, mine, until, taken, told))
+        return taken, told
+
+    return lambda sink, seconds: asyncio.run(together(sink, seconds))
+
+
+def _numbers(mine: int) -> Iterator[int]:
+    return itertools.cycle(range(mine * KEYS, (mine + 1) * KEYS))
+
+
+def _joined(parts: Sequence[list[float]]) -> list[float]:
+    return [one for part in parts for one in part]
