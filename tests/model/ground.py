@@ -9,9 +9,11 @@ from typing import Any
 from phalanx.errors import ConflictError, NotFoundError, PhalanxError, UnavailableError
 from phalanx.lake import Lake
 from phalanx.log.action import Settings
-from tests.model.pair import Diverged, Pair, same, tripped
+from phalanx.table import Readable
+from tests.model.pair import Pair, tripped
+from tests.model.questions import Diverged, ask, same
 from tests.model.steps import Step
-from tests.model.world import Refused, World
+from tests.model.world import Refused, Still, World
 
 Land = Callable[[World, int], None]
 """What a change does to the model when it lands at a position; or it is refused."""
@@ -28,6 +30,7 @@ class Ground:
         self._versions: dict[int, int] = {}
         self.taken: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
         self._pair.lakes[0].set_property("flush.background", "off")  # a run is the same every time
         self._freeze()
 
@@ -36,7 +39,7 @@ class Ground:
         self._freeze()
         for name in touched:
             if name in self._world.tables:
-                self._pair.compare(name, self._world.tables[name], chance)
+                self.asked[self._pair.compare(name, self._world.tables[name], chance)] += 1
         same(sorted(self._world.tables), chance.choice(self._pair.lakes).tables(), "tables")
 
     def _commit_one(self, lake: Lake, land: Land, really: Callable[[], Any], began: int = -1) -> list[str]:
@@ -100,8 +103,12 @@ class Ground:
                 raise
         self._freeze()
 
-    def _freeze(self) -> None:
-        end = self._pair.lakes[0].version
+    def _ask(self, table: Readable, still: Still, chance: random.Random, whose: str) -> None:
+        self.asked[ask(table, still, chance, whose)] += 1
+
+    def _freeze(self, until: int | None = None) -> None:
+        """What the model holds now is what every version held that has come since, or those until one of them."""
+        end = self._pair.lakes[0].version if until is None else until
         for version in range(len(self._world.past) + 1, end + 1):
             self._world.past[version] = self._world.frozen()
         self._end = end

@@ -1,9 +1,7 @@
 """The machine that takes steps: two handles on one lake, side by side with the model, compared after every step."""
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +10,24 @@ from phalanx.lake import Lake
 from phalanx.snapshot import Snapshot
 from phalanx.transaction import Transaction
 from tests.model import statements
-from tests.model.ground import Ground, Land, refusal
-from tests.model.pair import arrow, begun, meanwhile, rows_in, same, trip
+from tests.model.ground import refusal
+from tests.model.pair import arrow, begun, meanwhile, trip
+from tests.model.questions import rows_in, same
 from tests.model.steps import KEYS, Do, Step
+from tests.model.upkeep import Names, Pledge, Upkeep, cover_all
 from tests.model.words import Row
 from tests.model.world import Private, World
 
 _NAMES = ("keyed", "wide", "plain", "simple", "fifth", "sixth")
 _OPEN = 3
 
-Names = Iterable[str] | None
-"""The tables to compare after a step; None if there was nothing to do."""
 
-
-@dataclass
-class Pledge:
-    """Work that was begun and has not landed; upkeep may find that what it was staged on is gone."""
-
-    lake: Lake
-    intent: Any
-    land: Land
-    upkeep: bool = False
-
-
-class Machine(Ground):
+class Machine(Upkeep):
     """Takes steps."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         super().__init__(folder, seed)
         self._open: list[tuple[Lake, Transaction, Private]] = []
-        self._pledges: list[Pledge] = []
         self._kept: list[Snapshot] = []
         for name, key in zip(_NAMES[:4], (*KEYS[1:], (), ()), strict=True):
             self._make(self._pair.lakes[0], name, key, ())
@@ -120,9 +106,11 @@ class Machine(Ground):
             self._answers_alike(lambda: statements.inside(private, name, do), lambda: statements.really(txn[name], do))
         same(sorted(private.world.tables), txn.tables(), "tables inside a transaction")
         if name is not None and name in private.world.tables:
-            mine = Counter(private.world.tables[name].rows.values())
-            same(mine, rows_in(txn[name]), f"{name} inside a transaction after {do}")
-            same(mine.total(), txn[name].count(), f"count of {name} inside a transaction")
+            mine = private.world.tables[name].still()
+            same(mine.rows, rows_in(txn[name]), f"{name} inside a transaction after {do}")
+            same(mine.rows.total(), txn[name].count(), f"count of {name} inside a transaction")
+            if what % 2:
+                self._ask(txn[name], mine, random.Random(pick), f"{name} inside a transaction after {do}")
 
     def _commit(self, lake: Lake, step: Step) -> Names:
         if not self._open:
@@ -142,7 +130,7 @@ class Machine(Ground):
         name, outer, inner = self._pick(step), step.more[0], step.more[1:]
         if name is None:
             return None
-        if outer.kind == "optimize" or step.chance % 3 == 0:
+        if outer.kind in {"optimize", "cover"} or step.chance % 3 == 0:
             self._flush(lake, step)
         other = self._pair.lakes[1 - step.lake]
         touched: list[str] = [name]
@@ -155,6 +143,8 @@ class Machine(Ground):
         with meanwhile(lake, others):
             if outer.kind in {"flush", "optimize"}:
                 self._upkeep(lake, lambda: getattr(lake, outer.kind)(name))
+            elif outer.kind == "cover":
+                self._upkeep(lake, lambda: cover_all(lake, name))
             elif outer.kind == "state":
                 held = self._world.tables[name]
                 land = statements.landing(held.identity, outer.do[0])
@@ -202,24 +192,6 @@ class Machine(Ground):
         self._pledges += [] if intent is None else [Pledge(lake, intent, private.land)]
         return []
 
-    def _early_flush(self, lake: Lake, step: Step) -> Names:
-        return self._early_upkeep(lake, step, lake.flush)
-
-    def _early_rewrite(self, lake: Lake, step: Step) -> Names:
-        name = self._pick(step)
-        if name is None:
-            return None
-        self._upkeep(lake, lambda: lake.flush(name))
-        return self._early_upkeep(lake, step, lake.optimize)
-
-    def _early_upkeep(self, lake: Lake, step: Step, run: Callable[[str], object]) -> Names:
-        name = self._pick(step)
-        if name is None:
-            return None
-        intent = begun(lake, lambda: run(name))
-        self._pledges += [] if intent is None else [Pledge(lake, intent, lambda *_: None, upkeep=True)]
-        return [name]
-
     def _late(self, lake: Lake, step: Step) -> Names:
         if not self._pledges:
             return None
@@ -263,21 +235,7 @@ class Machine(Ground):
                 self.refused[found] += 1
         self._adopt(lake, trial)
 
-    # Upkeep, names, handles and faults.
-
-    def _flush(self, lake: Lake, step: Step) -> Names:
-        name = self._pick(step)
-        if name is None:
-            return None
-        self._upkeep(lake, lambda: lake.flush(name))
-        return [name]
-
-    def _optimize(self, lake: Lake, step: Step) -> Names:
-        name = self._pick(step)
-        if name is None:
-            return None
-        self._upkeep(lake, lambda: lake.optimize(name))
-        return [name]
+    # Names, handles, faults and questions.
 
     def _create(self, lake: Lake, step: Step) -> Names:
         return self._make(lake, _NAMES[step.more], KEYS[step.chance % 3], step.do[0].rows)
@@ -331,9 +289,38 @@ class Machine(Ground):
 
     def _look_back(self, lake: Lake, step: Step | None) -> Names:
         for snapshot in self._kept:
-            for name, rows in self._world.past[snapshot.version].items():
-                same(rows, rows_in(snapshot[name]), f"{name} in a snapshot of version {snapshot.version}")
+            for number, (name, still) in enumerate(self._world.past[snapshot.version].items()):
+                whose = f"{name} in a snapshot of version {snapshot.version}"
+                same(still.rows, rows_in(snapshot[name]), whose)
+                if step is not None:
+                    self._ask(snapshot[name], still, random.Random(step.chance + number), whose)
         return []
+
+    def _question(self, lake: Lake, step: Step) -> Names:
+        """Several in a row, to one table as it is now, as a transaction has it, or as a snapshot keeps it."""
+        chance = random.Random(step.chance)
+        table, still = self._some_table(lake, step)
+        for _ in range(step.more if table is not None else 0):
+            self._ask(table, still, chance, f"{table!r}")
+        return None if table is None else []
+
+    def _some_table(self, lake: Lake, step: Step) -> tuple[Any, Any]:
+        if step.chance % 3 == 1 and self._open:
+            _, txn, private = self._open[step.pick % len(self._open)]
+            name = _any_of(private.world.tables, step)
+            return (None, None) if name is None else (txn[name], private.world.tables[name].still())
+        if step.chance % 3 == 2 and self._kept:
+            snapshot = self._kept[step.pick % len(self._kept)]
+            past = self._world.past[snapshot.version]
+            name = _any_of(past, step)
+            return (None, None) if name is None else (snapshot[name], past[name])
+        name = self._pick(step)
+        return (None, None) if name is None else (lake[name], self._world.tables[name].still())
+
+
+def _any_of(tables: Iterable[str], step: Step) -> str | None:
+    names = sorted(tables)
+    return names[step.pick % len(names)] if names else None
 
 
 def _all(txn: Transaction, name: str, done: Iterable[Do]) -> Transaction:

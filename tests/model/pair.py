@@ -1,7 +1,6 @@
 """Two handles on one lake, each over a store that can be told to fail, and what is needed to compare them with a model."""
 
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -17,8 +16,9 @@ from phalanx.log.cursor import Cursor
 from phalanx.objects import open_store
 from phalanx.snapshot import Snapshot
 from phalanx.testing import Fault, FaultyStore, nth
+from tests.model.questions import ask, rows_in, same
 from tests.model.statements import rows_of
-from tests.model.words import CONDITIONS, NAMES, Row, said
+from tests.model.words import Row
 from tests.model.world import Frozen, Held
 
 _TYPES: tuple[tuple[str, pa.DataType], ...] = (
@@ -26,13 +26,10 @@ _TYPES: tuple[tuple[str, pa.DataType], ...] = (
     ("g", pa.string()),
     ("v", pa.int64()),
     ("s", pa.string()),
+    ("x", pa.list_(pa.float32(), 2)),
 )
 SCHEMA = pa.schema([pa.field(name, kind) for name, kind in _TYPES])
 FAULTS = (Fault.ERROR_BEFORE, Fault.ERROR_AFTER, Fault.LATE, Fault.FALSE_EXISTS, Fault.OWN_EXISTS, Fault.REFUSED)
-
-
-class Diverged(AssertionError):  # noqa: N818 - what happened
-    """The lake and the model do not agree."""
 
 
 class Begun(BaseException):
@@ -58,23 +55,14 @@ class Pair:
         """Another handle instead of this one, which is left as it is: closed, or as if its process were asleep."""
         self.lakes[at] = self.join()
 
-    def compare(self, name: str, held: Held, chance: random.Random) -> None:
-        """A table is what the model says, whichever way it is read; each way through both handles in turn."""
-        rows = Counter(held.rows.values())
+    def compare(self, name: str, held: Held, chance: random.Random) -> str:
+        """A table is what the model says, read through both handles and asked through one; what was asked."""
+        still = held.still()
         tables = [lake[name] for lake in self.lakes]
         for at, table in enumerate(tables):
-            same(rows, rows_in(table), f"{name} through lake {at}")
-            same(rows.total(), table.count(), f"count of {name} through lake {at}")
-        table = chance.choice(tables)
-        if held.key and chance.random() < 0.5:
-            one = chance.randrange(7), chance.choice("xy")
-            found = table.get(one[0] if len(held.key) == 1 else one)
-            wanted = held.rows.get(one[: len(held.key)])
-            same(wanted, None if found is None else tuple(found[column] for column in NAMES), f"{name}[{one}]")
-        else:
-            where, n, m = chance.choice([one for one in CONDITIONS if not one.fallible]), chance.randrange(7), 3
-            matching = sum(count for row, count in rows.items() if where.means(row, n, m))
-            same(matching, table.count(said(where, n, m)), f"count of {name} where {said(where, n, m)}")
+            same(still.rows, rows_in(table), f"{name} through lake {at}")
+            same(still.rows.total(), table.count(), f"count of {name} through lake {at}")
+        return ask(chance.choice(tables), still, chance, name)
 
     def reread(self, past: Mapping[int, Frozen]) -> None:
         """Every version there ever was, through a handle that has seen nothing of it."""
@@ -87,10 +75,12 @@ class Pair:
             if version % 5 == 0:  # the way of users is long: it must lead to the same place
                 same(Catalog().dump(cursor.state), Catalog().dump(fresh.snapshot(version=version).state), "the fold")
             same(sorted(frozen), snapshot.tables(), f"tables at version {version}")
-            for name, rows in frozen.items():
+            for name, still in frozen.items():
                 contents = snapshot.state.contents[snapshot[name].id]
                 if seen.get(name) is not contents:
-                    same(rows, rows_in(snapshot[name]), f"{name} at version {version}")
+                    same(still.rows, rows_in(snapshot[name]), f"{name} at version {version}")
+                    if version % 3 == 0:
+                        ask(snapshot[name], still, random.Random(version), f"{name} at version {version}")
                 seen[name] = contents
         for name in frozen:
             found = [change.version for change in fresh.history(name, 1 << 20)]
@@ -177,18 +167,6 @@ def meanwhile(lake: Lake, others: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-def rows_in(table: Any) -> Counter[Row]:
-    """The rows of a table, without order."""
-    found = table.to_arrow()
-    return Counter(zip(*(found.column(name).to_pylist() for name in NAMES), strict=True))
-
-
 def arrow(rows: tuple[Row, ...]) -> pa.Table | pa.Schema:
     """Rows to make a table from, or only their schema if there are none."""
     return pa.Table.from_pylist(rows_of(rows), SCHEMA) if rows else SCHEMA
-
-
-def same(expected: object, found: object, what: str) -> None:
-    """Or the run has failed."""
-    if expected != found:
-        raise Diverged(f"{what}: expected {expected}, found {found}")

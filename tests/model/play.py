@@ -11,7 +11,7 @@ from unittest.mock import patch
 from phalanx.tail import keys, lookup, memory
 from phalanx.txn import bulk, draft
 from tests.model.machine import Machine
-from tests.model.pair import Diverged
+from tests.model.questions import Diverged
 from tests.model.shrink import shrink
 from tests.model.steps import Step, steps
 

@@ -10,7 +10,7 @@ from tests.model.world import Held, Private, Refused, World
 
 def rows_of(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Rows as the lake takes them."""
-    return [dict(zip(NAMES, row, strict=True)) for row in rows]
+    return [dict(zip(NAMES, (*row[:-1], row[-1] and list(row[-1])), strict=True)) for row in rows]
 
 
 def resolved(held: Held, do: Do) -> bool:

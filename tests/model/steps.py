@@ -8,6 +8,8 @@ from tests.model.words import CHANGES, CONDITIONS, Row
 
 KEYS = ((), ("id",), ("id", "g"))
 _IDS = 7
+_VECTORS = tuple((float(a), float(b)) for a in range(-2, 3) for b in range(-2, 3))
+"""Few, so that some are as near as others; sums and products of their numbers are exact."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,12 @@ _WEIGHTS = {
     "meanwhile": 20,
     "flush": 7,
     "optimize": 4,
+    "cover": 3,
+    "index": 5,
+    "unindex": 1,
     "early_flush": 3,
     "early_rewrite": 3,
+    "early_cover": 2,
     "create": 2,
     "drop": 1,
     "rename": 2,
@@ -63,7 +69,9 @@ _WEIGHTS = {
     "fault": 4,
     "keep": 3,
     "look_back": 1,
+    "question": 12,
 }
+_MEANWHILE = {"state": 12, "transact": 9, "flush": 12, "optimize": 6, "cover": 3, "index": 2}
 
 
 def steps(seed: int, count: int) -> list[Step]:
@@ -71,9 +79,10 @@ def steps(seed: int, count: int) -> list[Step]:
     chance = random.Random(seed)
     # Each run leaves some kinds out and does others often, on one table more than on others, so that they meet.
     weights = [weight * chance.choice((0, 1, 1, 4)) for weight in _WEIGHTS.values()]
-    drawn = chance.choices(list(_WEIGHTS), weights, k=count - 1)
+    drawn = chance.choices(list(_WEIGHTS), weights, k=count - 2)
     favourite = chance.randrange(1 << 16)
-    return [_step(chance, kind, favourite) for kind in ("state", *drawn)]
+    early = chance.choice(("index", "question"))  # an index meets most when it is there from the beginning
+    return [_step(chance, kind, favourite) for kind in ("state", early, *drawn)]
 
 
 def _step(chance: random.Random, kind: str, favourite: int, often: float = 0.6) -> Step:
@@ -87,8 +96,10 @@ def _step(chance: random.Random, kind: str, favourite: int, often: float = 0.6) 
         "pledge": chance.randint(1, 3),
     }.get(kind, 0)
     more: Any = None
-    if kind == "again":
+    if kind in {"again", "question"}:
         more = chance.randint(2, 5)
+    elif kind in {"index", "unindex"}:
+        more = chance.randrange(1 << 16)
     elif kind in {"create", "rename", "drop"}:
         more = chance.randrange(6)
     elif kind in {"transact", "inside", "pledge"}:
@@ -96,11 +107,11 @@ def _step(chance: random.Random, kind: str, favourite: int, often: float = 0.6) 
     elif kind == "fault":
         more = chance.randrange(6)
     elif kind == "together":
-        inner = chance.choices(("early", "pledge", "early_flush"), (4, 4, 1), k=chance.randint(1, 3))
+        inner = chance.choices(("early", "pledge", "early_flush", "early_cover"), (4, 4, 1, 1), k=chance.randint(1, 3))
         more = tuple(_step(chance, one, pick, 0.85) for one in inner)
     elif kind == "meanwhile":
-        inner = chance.choices(("state", "transact", "flush", "optimize"), (4, 3, 4, 2), k=chance.randint(1, 3))
-        outer = chance.choice(("state", "transact", "flush", "optimize"))
+        inner = chance.choices(list(_MEANWHILE), list(_MEANWHILE.values()), k=chance.randint(1, 3))
+        outer = chance.choice(("state", "transact", "flush", "optimize", "cover"))
         more = tuple(_step(chance, one, pick, 0.85) for one in (outer, *inner))
     done = tuple(_do(chance) for _ in range(max(count, 1)))
     if kind == "again":
@@ -123,4 +134,6 @@ def _do(chance: random.Random, kinds: tuple[str, ...] = ()) -> Do:
 
 def _row(chance: random.Random) -> Row:
     value = chance.choice((None, 0, 1, 2, 2, 3, 3, 4, 5, -3))
-    return chance.randrange(_IDS), chance.choice("xy"), value, chance.choice((None, "a1", "b", "7", "7", "12"))
+    text = chance.choice((None, "a1", "b", "7", "7", "12", "a1 b", "b 7 b"))
+    vector = chance.choice((None, *_VECTORS)) if chance.random() < 0.5 else chance.choice(_VECTORS[:2])
+    return chance.randrange(_IDS), chance.choice("xy"), value, text, vector

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Row = tuple[int, str, int | None, str | None]
-"""(id, g, v, s): the columns of every table of the model."""
-NAMES = ("id", "g", "v", "s")
+Row = tuple[int, str, int | None, str | None, tuple[float, float] | None]
+"""(id, g, v, s, x): the columns of every table of the model; `s` is text, `x` a vector."""
+NAMES = ("id", "g", "v", "s", "x")
 
 
 class Fails(Exception):  # noqa: N818 - what an expression does
@@ -64,6 +64,7 @@ CONDITIONS = (
     Words("coalesce(v, 0) = {n}", lambda r, n, _: (r[2] or 0) == n),
     Words("v + 1 > id", lambda r, *_: _some(r[2], lambda v: _wrapped(v + 1) > r[0])),
     Words("v between {n} and {m}", lambda r, n, m: _some(r[2], lambda v: n <= v <= m)),
+    Words("x is null", lambda r, *_: r[4] is None),
     Words("true", lambda *_: True),
     Words("false", lambda *_: False),
     Words("10 / v > {n}", lambda r, n, _: _some(_divided(10, r[2]), lambda q: q > n), fallible=True),
@@ -90,6 +91,7 @@ CHANGES: tuple[Change, ...] = (
     (("v", Words("10 / v", lambda r, *_: _divided(10, r[2]), fallible=True)),),
     (("v", Words("cast(s as bigint)", lambda r, *_: _number(r[3]), fallible=True)),),
     (("id", Words("id + {n}", lambda r, n, _: r[0] + n)),),
+    (("x", Words("null", lambda *_: None)),),
     (("g", Words("'{x}'", lambda _, n, __: "xy"[n % 2])),),
 )
 

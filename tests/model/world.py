@@ -10,13 +10,23 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tests.model.words import NAMES, Change, Fails, Row, Words, changed
 
 _fresh = itertools.count()
 
-Frozen = dict[str, Counter[Row]]
-"""The rows of every table, without order."""
+
+class Still(NamedTuple):
+    """A table at one version: its rows without order, and whether words can be searched for (None if nobody knows)."""
+
+    key: tuple[str, ...]
+    rows: Counter[Row]
+    searchable: bool | None
+
+
+Frozen = dict[str, Still]
+"""Every table at one version."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer
@@ -25,16 +35,22 @@ class Refused(Exception):  # noqa: N818 - an answer
 
 @dataclass
 class Held:
-    """One table. `log` says at which version of the lake which rows were touched."""
+    """One table. `log` says at which version of the lake which rows were touched; indexes are kinds by name."""
 
     key: tuple[str, ...]
     identity: int = field(default_factory=lambda: next(_fresh))
     rows: dict[Hashable, Row] = field(default_factory=dict)
     log: list[tuple[int, frozenset[Hashable]]] = field(default_factory=list)
+    indexes: dict[str, str] = field(default_factory=dict)
+    searchable: bool | None = False
 
     def copy(self) -> Held:
         """A copy that can be changed by itself."""
-        return Held(self.key, self.identity, dict(self.rows), list(self.log))
+        return Held(self.key, self.identity, dict(self.rows), list(self.log), dict(self.indexes), self.searchable)
+
+    def still(self) -> Still:
+        """The table now."""
+        return Still(self.key, Counter(self.rows.values()), self.searchable)
 
     def of(self, row: Row) -> Hashable:
         """What a new row is known by."""
@@ -106,8 +122,8 @@ class World:
         return World({name: held.copy() for name, held in self.tables.items()}, self.past)
 
     def frozen(self) -> Frozen:
-        """The rows of every table now."""
-        return {name: Counter(held.rows.values()) for name, held in self.tables.items()}
+        """Every table now."""
+        return {name: held.still() for name, held in self.tables.items()}
 
     def find(self, name: str) -> Held:
         """A table that must exist."""
