@@ -25,9 +25,11 @@ def measure(bench: Bench) -> Section:
         "they were then, with the tail, and as they are after flush and optimize. In turns; the best of each is compared, "
         "because noise only ever adds."
     )
+    uri = bench.place.new("scan")
     with (
         bench.section("tail_scan", "A scan with a tail beside one without", note) as section,
-        quiet_lake(bench, bench.place.new("scan")) as lake,
+        quiet_lake(bench, uri) as lake,
+        bench.place.lake(uri) as other,  # what each keeps in memory is its own, and neither takes the other's place
     ):
         bench.step("loading")
         table = lake.create_table(TABLE, SCHEMA, key=KEY)
@@ -36,7 +38,7 @@ def measure(bench: Bench) -> Section:
         new = made(changed, first=count).set_column(0, KEY, pa.array(chosen(count, changed, 3)))
         for statement in upserts(table, new):
             statement()
-        then = lake.snapshot()[TABLE]
+        then = other.snapshot()[TABLE]
         timed(section.series(FIRST), then.count)()
         assert table._found().contents.weight.rows == changed  # nothing was flushed
         bench.step("flush and optimize")
