@@ -14,12 +14,13 @@ import msgspec
 from rpds import HashTrieMap
 
 from phalanx import contents as held
-from phalanx.contents import Contents, Head, Pending, Weight
+from phalanx.contents import Contents, Head, Weight
 from phalanx.errors import CorruptionError
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.action import Settings
 from phalanx.log.entry import Landing, Transaction
+from phalanx.waiting import Items
 
 Name = tuple[str, ...]
 
@@ -236,7 +237,7 @@ class _Contents(msgspec.Struct, frozen=True, array_like=True):
     head: Head
     first: int
     until: int
-    items: list[Pending]
+    items: bytes
     serial: int
     changed: int
     place: int
@@ -268,7 +269,7 @@ _V = TypeVar("_V")
 class Catalog:
     """The fold as the log wants it: see `phalanx.log.base.Fold`."""
 
-    version = 2
+    version = 3
 
     def empty(self) -> State:
         """See `Fold`."""
@@ -315,12 +316,12 @@ class Catalog:
 
 def _dumped(contents: Contents) -> _Contents:
     fields = {name: getattr(contents, name) for name in Contents.__struct_fields__}
-    return _Contents(**{**fields, "items": list(contents.pending())})
+    return _Contents(**{**fields, "items": contents.items.dump()})
 
 
 def _loaded(stored: _Contents) -> Contents:
     fields = {name: getattr(stored, name) for name in Contents.__struct_fields__}
-    return Contents(**{**fields, "items": HashTrieMap([(item.seq, item) for item in stored.items])})
+    return Contents(**{**fields, "items": Items.load(stored.first, stored.until, stored.items)})
 
 
 def _sorted(mapping: HashTrieMap[_K, _V]) -> list[tuple[_K, _V]]:

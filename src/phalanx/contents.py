@@ -6,17 +6,15 @@ staged on another head changes nothing here, and the judge keeps it from landing
 for rows is left to `tail/`.
 """
 
-from __future__ import annotations  # HashTrieMap cannot be subscripted at run time
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
-from rpds import HashTrieMap
 
 from phalanx.log import item as it
 from phalanx.log.entry import Landing
 from phalanx.runs import Ids, decode_ids, encode_ids, renumbered
+from phalanx.waiting import Items, Pending
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
@@ -41,17 +39,6 @@ class Index(msgspec.Struct, frozen=True, gc=False):
         return f"{self.name}-{self.since}" if self.since else self.name
 
 
-class Pending(msgspec.Struct, frozen=True, gc=False):
-    """An item of the tail: where it landed, the serial number of its first row, and the payloads it brought."""
-
-    seq: int
-    position: int
-    place: int
-    serial: int
-    item: it.Item
-    payloads: tuple[bytes, ...]
-
-
 class Weight(msgspec.Struct, frozen=True, gc=False):
     """How heavy a tail is: what flushes are triggered by (rule C10)."""
 
@@ -59,7 +46,7 @@ class Weight(msgspec.Struct, frozen=True, gc=False):
     size: int = 0
     predicates: int = 0
 
-    def plus(self, other: Weight, sign: int = 1) -> Weight:
+    def plus(self, other: "Weight", sign: int = 1) -> "Weight":
         """The sum, or the difference."""
         return Weight(
             self.rows + sign * other.rows, self.size + sign * other.size, self.predicates + sign * other.predicates
@@ -79,7 +66,7 @@ class Contents(msgspec.Struct, frozen=True, gc=False):
     head: Head = Head()
     first: int = 0
     until: int = 0
-    items: HashTrieMap[int, Pending] = HashTrieMap()
+    items: Items = Items()
     serial: int = 0
     changed: int = 0
     place: int = -1
@@ -172,8 +159,8 @@ def flush(contents: Contents, landing: Landing, action: it.Flush) -> Contents:
 
 
 def _renumbered(
-    items: HashTrieMap[int, Pending], weight: Weight, behind: range, action: it.Flush, landing: Landing
-) -> tuple[HashTrieMap[int, Pending], Weight]:
+    items: Items, weight: Weight, behind: range, action: it.Flush, landing: Landing
+) -> tuple[Items, Weight]:
     """The items behind a flush that name rows by identity, with the identities that the flush gave them (rule D2)."""
     before: Ids | None = None
     for seq in behind:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from phalanx import contents as held
 from phalanx.catalog import Catalog, State, step
-from phalanx.contents import Contents, Head, Pending, Weight, created, flush, land, rewrite, weigh
+from phalanx.contents import Contents, Head, Weight, created, flush, land, rewrite, weigh
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
 from phalanx.runs import decode_ids, encode_ids
+from phalanx.waiting import Pending
 
 A = "a" * 32
 NUMBERS = encode_ids(np.array([-3, -1, 5], dtype=np.int64))

@@ -144,6 +144,21 @@ def test_an_approximate_index_tells_true_distances_of_rows_that_are_there(lake: 
         assert set(table.search([5.0, 5.0], k=100, refine_factor=4)["id"].to_pylist()) == set(moved)
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_that_are_gone_take_no_place_in_an_answer(lake: Lake, metric: str) -> None:
+    """An index that was built while they were there does not find them instead of others, whatever was rewritten."""
+    table = lake.create_table("t", SCHEMA, key="id")
+    table.append([{"id": one, "t": "alpha", "x": [1.0 + one, 1.0]} for one in range(6)])
+    table.create_index("x", "ivf_flat", num_partitions=1, metric=metric)
+    table.create_index("t", "inverted")
+    table.delete("id < 5")
+    for upkeep in (lambda: None, lambda: lake.flush("t"), lambda: lake.optimize("t"), lambda: covered(lake, "t")):
+        upkeep()
+        for k in (1, 3):
+            assert table.search([1.0, 1.0], k=k, metric=metric, nprobes=10)["id"].to_pylist() == [5]
+            assert table.search(text="alpha", k=k)["id"].to_pylist() == [5]
+
+
 def test_rows_without_a_vector_are_never_near(lake: Lake) -> None:
     """Nor are vectors without a direction, where only directions count: the same in the head and in memory."""
     table = lake.create_table("t", SCHEMA, key="id")

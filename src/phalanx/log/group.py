@@ -28,6 +28,17 @@ class Job(Protocol):
 
 J = TypeVar("J", bound=Job)
 
+_process: object = object()
+"""Another one in every process: to ask the system which one this is would cost as much as queueing a job."""
+
+
+def _forked() -> None:
+    global _process  # noqa: PLW0603 - that is what it is
+    _process = object()
+
+
+os.register_at_fork(after_in_child=_forked)
+
 
 class Group(Generic[J]):
     """A queue that is worked on in batches, by one thread at a time."""
@@ -43,7 +54,7 @@ class Group(Generic[J]):
         self._at_rest = threading.Condition(self._lock)
         self._wake = threading.Semaphore(0)
         self._worker: threading.Thread | None = None
-        self._process = os.getpid()
+        self._process = _process
         self._closed = False
 
     def run(self, job: J) -> None:
@@ -86,7 +97,7 @@ class Group(Generic[J]):
 
     def close(self) -> None:
         """Finish what is queued, and take no more."""
-        if os.getpid() != self._process:
+        if self._process is not _process:
             return  # what is queued is the parent's
         with self._lock:
             self._closed = True
@@ -99,7 +110,7 @@ class Group(Generic[J]):
 
     def require_open(self) -> None:
         """Refuse a handle that was closed, or that came here by a fork."""
-        if os.getpid() != self._process:
+        if self._process is not _process:
             msg = "this lake was opened before the process forked: open it again in the child process"
             raise StateError(msg)
         if self._closed:
@@ -107,13 +118,21 @@ class Group(Generic[J]):
             raise StateError(msg)
 
     def _enqueue(self, job: J, *, inline: bool) -> bool:
-        """Whether the caller leads."""
+        """Whether the caller leads.
+
+        Without the lock while somebody leads: that one looks once more after it stopped leading, so either it sees the
+        job, or this sees that nobody leads.
+        """
         self.require_open()  # before the lock: a fork may have copied it while it was held
+        self._queue.append(job)
+        led = self._led
+        if led:
+            return False
         with self._lock:
-            if self._closed:
+            if self._closed and job in self._queue:
+                self._queue.remove(job)
                 self.require_open()
-            self._queue.append(job)
-            if self._led:
+            if self._led or not self._queue:
                 return False
             self._led = True
             if inline:
@@ -150,7 +169,11 @@ class Group(Generic[J]):
         """Nobody leads, for there is nothing to do; called with the lock held."""
         self._led = False
         self._working = []
-        self._at_rest.notify_all()
+        if self._queue:  # queued by somebody who saw it led a moment ago
+            self._led = True
+            self._wake_worker()
+        else:
+            self._at_rest.notify_all()
 
     def _wake_worker(self) -> None:
         """Hand over to the worker; called with the lock held."""

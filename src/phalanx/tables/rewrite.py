@@ -5,7 +5,9 @@ meantime, because the new fragments replace the old ones with their deletion fil
 
 A segment of an index that has all of the old fragments has the new ones instead, if they are told by their ids: without
 them Lance takes them for fragment 0, and may panic or lose rows. One that has some of them makes Lance refuse the
-operation: then the new fragments are added, and the old ones dropped, and no segment has them.
+operation; one that has rows which are not written anew would find them for ever instead of others, because the new
+fragments have no deletion file that tells. Then the new fragments are added, and the old ones dropped, and no segment
+has them.
 """
 
 import dataclasses
@@ -64,7 +66,7 @@ def place(datasets: Datasets, head: Version, rewritten: Rewritten) -> Version | 
         return None
     gone = np.setdiff1d(rewritten.alive, _alive(head, rewritten.old), assume_unique=True)
     longer = datasets.commit(head, LanceOperation.Append(rewritten.new))
-    if _split(head, frozenset(rewritten.old)):
+    if _unfit(head, frozenset(rewritten.old)):
         made = datasets.commit(longer, LanceOperation.Delete([], list(rewritten.old), "rewritten"))
     else:
         ids = longer.fragments[len(longer.fragments) - len(rewritten.new) :]
@@ -76,9 +78,11 @@ def place(datasets: Datasets, head: Version, rewritten: Rewritten) -> Version | 
     return hide(datasets, made, gone)
 
 
-def _split(head: Version, old: frozenset[int]) -> bool:
-    """Whether a segment of an index has some of these fragments, and not all."""
-    return any(segment.fragments & old and not old <= segment.fragments for segment in segments(head))
+def _unfit(head: Version, old: frozenset[int]) -> bool:
+    """Whether a segment of an index has some of these fragments, and not all, or rows of them that are gone."""
+    having = [segment for segment in segments(head) if segment.fragments & old]
+    gone = bool(having) and any(head.fragment(one).num_deletions for one in old)
+    return gone or any(not old <= segment.fragments for segment in having)
 
 
 def _alive(version: Version, fragments: Sequence[int]) -> Ids:

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from phalanx.contents import Pending
 from phalanx.expr import Assignments, Predicate, plan_assignments, plan_predicate
 from phalanx.log import item as it
 from phalanx.runs import NO_IDS, Ids, decode_ids
@@ -24,6 +23,7 @@ from phalanx.tail.lookup import rows_of_keys
 from phalanx.tail.overlay import Overlay, Segment, Shape
 from phalanx.tail.payload import decode_rows
 from phalanx.tail.steps import Step, steps
+from phalanx.waiting import Pending
 
 _PASS_ROWS = 1 << 16
 """Rows looked at together in a pass over a segment."""

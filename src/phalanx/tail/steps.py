@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from phalanx.contents import Pending
 from phalanx.log import item as it
 from phalanx.runs import NO_IDS, Ids
 from phalanx.tail.payload import decode_rows
+from phalanx.waiting import Pending
 
 
 class Step(msgspec.Struct, frozen=True):

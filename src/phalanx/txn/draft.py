@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pyarrow as pa
 
-from phalanx.contents import Pending
 from phalanx.data import conform, source
 from phalanx.errors import AlreadyExistsError, InvalidInputError
 from phalanx.expr import plan_assignments, plan_predicate
@@ -26,6 +25,7 @@ from phalanx.tail.read import Reading
 from phalanx.txn.bulk import INLINE_BYTES, INLINE_ROWS, Cargo, Large, Small, matched, require_rows, stage, take_in
 from phalanx.txn.core import Core, Found
 from phalanx.txn.touched import Footprint
+from phalanx.waiting import Pending
 
 OWN = 1 << 60
 Force = bool | None

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from phalanx.catalog import State
-from phalanx.contents import Contents, Pending, taken
+from phalanx.contents import Contents, taken
 from phalanx.expr import plan_predicate
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
@@ -24,6 +24,7 @@ from phalanx.tail.read import Reading
 from phalanx.txn.conflict import Conflict, Kind, dotted
 from phalanx.txn.core import Found
 from phalanx.txn.intent import Read, Rebased
+from phalanx.waiting import Pending
 
 _REMEMBERED = 256
 """Predicates whose answer is kept: streams of changes repeat them."""

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from phalanx.contents import Pending
 from phalanx.errors import PhalanxError
 from phalanx.log import item as it
 from phalanx.log.check import Problem
 from phalanx.objects import layout
 from phalanx.tables.dataset import manifest_name
 from phalanx.txn.core import Core, locate
+from phalanx.waiting import Pending
 
 
 def check_tables(core: Core) -> list[Problem]:

@@ -37,7 +37,11 @@ def flush(core: Core, table: str, deadline: Deadline) -> Flushed:
     for _ in range(ATTEMPTS):
         here = locate(core.refresh(), table)
         contents = here.contents
-        if contents.generation != wanted.generation or contents.first >= wanted.until or not len(contents.items):
+        if (
+            contents.generation != wanted.generation
+            or contents.first >= wanted.until
+            or contents.first == contents.until
+        ):
             return Flushed(0, 0, None)
         core.datasets.look_for_intruders(table)
         out = write_out(core.overlays.at(here.shape, contents), core.datasets)

@@ -1,0 +1,117 @@
+"""The items of a tail, by number: a persistent map whose oldest part may be stored bytes that nobody has looked at yet.
+
+Opening a lake would spend most of its time on the items of long tails, and a process may never read those tables, or
+read them only after they were flushed. So they stay as a checkpoint has them until somebody asks for one.
+"""
+
+from __future__ import annotations  # HashTrieMap cannot be subscripted at run time
+
+import struct
+from collections.abc import Iterator
+
+import msgspec
+from rpds import HashTrieMap
+
+from phalanx.errors import CorruptionError
+from phalanx.log import item as it
+
+_ARRAY = struct.Struct(">BI")
+_ARRAY_32 = 0xDD
+"""How an array begins in MessagePack: stored items are its members, one after the other."""
+
+
+class Pending(msgspec.Struct, frozen=True, gc=False):
+    """An item of the tail: where it landed, the serial number of its first row, and the payloads it brought."""
+
+    seq: int
+    position: int
+    place: int
+    serial: int
+    item: it.Item
+    payloads: tuple[bytes, ...]
+
+
+_encoder = msgspec.msgpack.Encoder(order="sorted")
+_decoder = msgspec.msgpack.Decoder(list[Pending])
+
+
+class Stored:
+    """Items as a checkpoint has them, from number `first` up to `until`; read when one of them is asked for."""
+
+    __slots__ = ("_read", "data", "first", "until")
+
+    def __init__(self, first: int, until: int, data: bytes) -> None:
+        self.first = first
+        self.until = until
+        self.data = data
+        self._read: list[Pending] | None = None
+
+    def __getitem__(self, seq: int) -> Pending:
+        if self._read is None:
+            try:
+                found = _decoder.decode(_ARRAY.pack(_ARRAY_32, self.until - self.first) + self.data)
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise CorruptionError(f"the items of a tail cannot be read: {error}; run `phalanx check`") from error
+            self._read = found
+        return self._read[seq - self.first]
+
+
+class Items:
+    """The items of one tail. Immutable: whoever changes it gets another one."""
+
+    __slots__ = ("_first", "_newer", "_stored")
+
+    def __init__(
+        self, stored: Stored | None = None, newer: HashTrieMap[int, Pending] | None = None, first: int = 0
+    ) -> None:
+        self._stored = stored if stored is not None and first < stored.until else None
+        self._newer: HashTrieMap[int, Pending] = HashTrieMap() if newer is None else newer
+        self._first = first
+        """Stored items below this number have gone."""
+
+    @classmethod
+    def load(cls, first: int, until: int, data: bytes) -> Items:
+        """The inverse of `dump`."""
+        return cls(Stored(first, until, data) if first < until else None, None, first)
+
+    def dump(self) -> bytes:
+        """The items in order, one after the other: equal ones are equal bytes."""
+        stored, newer = self._stored, self._newer
+        if stored is not None and self._first == stored.first and all(seq >= stored.until for seq in newer):
+            return stored.data + b"".join([_encoder.encode(newer[seq]) for seq in sorted(newer)])
+        return b"".join([_encoder.encode(self[seq]) for seq in self])
+
+    def insert(self, seq: int, pending: Pending) -> Items:
+        """With one more, or another one in its place."""
+        return Items(self._stored, self._newer.insert(seq, pending), self._first)
+
+    def remove(self, seq: int) -> Items:
+        """Without the first one."""
+        newer = self._newer.remove(seq) if seq in self._newer else self._newer
+        return Items(self._stored, newer, max(self._first, seq + 1))
+
+    def __getitem__(self, seq: int) -> Pending:
+        found = self._newer.get(seq)
+        if found is not None:
+            return found
+        if self._stored is None or not self._first <= seq < self._stored.until:
+            raise KeyError(seq)
+        return self._stored[seq]
+
+    def __iter__(self) -> Iterator[int]:
+        """The numbers, ascending."""
+        held = () if self._stored is None else range(max(self._first, self._stored.first), self._stored.until)
+        return iter(sorted({*held, *self._newer}))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Items):
+            return NotImplemented
+        return list(self) == list(other) and all(self[seq] == other[seq] for seq in self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Items({list(self)})"
