@@ -40,12 +40,12 @@ def check(held: Memory, key: Sequence[str]) -> None:
     assert held.count() == held.living().num_rows == len(held.living_identities())
     assert held.rows.schema == SCHEMA
     if not key:
-        assert held.slots is None
+        assert held.places is None
         return
     values = key_values(held.rows, key)
     wanted = {value: at for at, value in enumerate(values) if held.alive[at]}
-    assert held.slots is not None
-    assert dict(held.slots.items()) == wanted
+    assert held.places is not None
+    assert held.places._flat() == wanted
     assert len(wanted) == held.count()
 
 

@@ -5,18 +5,16 @@ majority. Each row has an identity (docs/protocol.md, D2): its row id if it came
 with an item. On a keyed table the living are found by their key, and there is one of each (I13).
 """
 
-from __future__ import annotations  # HashTrieMap cannot be subscripted at run time
-
 from collections.abc import Hashable, Sequence
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from rpds import HashTrieMap
 
 from phalanx.runs import NO_IDS, Ids
 from phalanx.tail.keys import key_values
+from phalanx.tail.places import Places
 
 Mask = npt.NDArray[np.bool_]
 
@@ -25,12 +23,12 @@ _SLACK = 256
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Rows with their identities; `alive` says which of them count, `slots` where a key's living row is."""
+    """Rows with their identities; `alive` says which of them count, `places` where a key's living row is."""
 
     rows: pa.Table
     identities: Ids
     alive: Mask
-    slots: HashTrieMap[Hashable, int] | None
+    places: Places | None
 
     def living(self) -> pa.Table:
         """The rows that count."""
@@ -44,7 +42,7 @@ class Memory(msgspec.Struct, frozen=True):
         """How many rows count."""
         return int(np.count_nonzero(self.alive))
 
-    def add(self, rows: pa.Table, identities: Ids, key: Sequence[str]) -> Memory:
+    def add(self, rows: pa.Table, identities: Ids, key: Sequence[str]) -> "Memory":
         """With more rows, whose keys, if there are any, must be free."""
         if rows.num_rows == 0:
             return self
@@ -52,40 +50,34 @@ class Memory(msgspec.Struct, frozen=True):
         together = pa.concat_tables([self.rows, rows])
         if together.column(0).num_chunks > _MOST_CHUNKS:
             together = together.combine_chunks()
-        slots = self.slots
-        if slots is not None:
-            slots = slots.update(HashTrieMap(zip(key_values(rows, key), range(at, at + rows.num_rows), strict=True)))
+        places = self.places
+        if places is not None:
+            places = places.put(key_values(rows, key), at)
         return Memory(
             together,
             np.concatenate([self.identities, identities]),
             np.concatenate([self.alive, np.ones(rows.num_rows, dtype=np.bool_)]),
-            slots,
+            places,
         )
 
-    def kill(self, dead: Mask, key: Sequence[str]) -> Memory:
+    def kill(self, dead: Mask, key: Sequence[str]) -> "Memory":
         """Without the rows of the mask."""
         dead = dead & self.alive
         if not dead.any():
             return self
-        slots = self.slots
-        if slots is not None:
-            for value in key_values(self.rows.filter(pa.array(dead)), key):
-                slots = slots.discard(value)
-        return _tidied(Memory(self.rows, self.identities, self.alive & ~dead, slots), key)
+        places = self.places
+        if places is not None:
+            places = places.drop(key_values(self.rows.filter(pa.array(dead)), key))
+        return _tidied(Memory(self.rows, self.identities, self.alive & ~dead, places), key)
 
-    def kill_keys(self, values: Sequence[Hashable], key: Sequence[str]) -> Memory:
+    def kill_keys(self, values: Sequence[Hashable], key: Sequence[str]) -> "Memory":
         """Without the rows of these keys."""
-        slots = self.slots
-        if slots is None:
+        dead = [] if self.places is None else self.places.found(values)
+        if self.places is None or not dead:
             return self
-        dead = [slots[value] for value in values if value in slots]
-        if not dead:
-            return self
-        for value in values:
-            slots = slots.discard(value)
         alive = self.alive.copy()
         alive[dead] = False
-        return _tidied(Memory(self.rows, self.identities, alive, slots), key)
+        return _tidied(Memory(self.rows, self.identities, alive, self.places.drop(values)), key)
 
 
 def _tidied(held: Memory, key: Sequence[str]) -> Memory:
@@ -97,4 +89,4 @@ def _tidied(held: Memory, key: Sequence[str]) -> Memory:
 
 def empty(schema: pa.Schema, key: Sequence[str]) -> Memory:
     """No rows."""
-    return Memory(schema.empty_table(), NO_IDS, np.empty(0, dtype=np.bool_), HashTrieMap() if key else None)
+    return Memory(schema.empty_table(), NO_IDS, np.empty(0, dtype=np.bool_), Places() if key else None)

@@ -92,9 +92,9 @@ class Reading:
         shape, held = self.overlay.shape, self.overlay.memory
         names = list(shape.schema.names if columns is None else columns)
         parts = [pa.schema([shape.schema.field(name) for name in names]).empty_table()]
-        if held.slots is not None:
-            slots = [held.slots[value] for value in key_values(keys, shape.key) if value in held.slots]
-            parts.append(held.rows.select(names).take(pa.array(slots, pa.int64())))
+        if held.places is not None:
+            at = held.places.found(key_values(keys, shape.key))
+            parts.append(held.rows.select(names).take(pa.array(at, pa.int64())))
         for segment in self.overlay.segments:
             found = rows_with_keys(self._version(segment), segment, keys, shape.key, names)
             parts.append(found if found.schema.equals(parts[0].schema) else found.cast(parts[0].schema))
