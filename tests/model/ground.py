@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +103,10 @@ class Ground:
                 raise
         self._freeze()
 
-    def _ask(self, table: Readable, still: Still, chance: random.Random, whose: str) -> None:
-        self.asked[ask(table, still, chance, whose)] += 1
+    def _ask(
+        self, table: Readable, still: Still, chance: random.Random, whose: str, kinds: Sequence[str] | None = None
+    ) -> None:
+        self.asked[ask(table, still, chance, whose, kinds)] += 1
 
     def _freeze(self, until: int | None = None) -> None:
         """What the model holds now is what every version held that has come since, or those until one of them."""

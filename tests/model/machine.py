@@ -7,14 +7,14 @@ from typing import Any
 
 from phalanx.errors import PhalanxError
 from phalanx.lake import Lake
-from phalanx.snapshot import Snapshot
 from phalanx.transaction import Transaction
 from tests.model import statements
 from tests.model.ground import refusal
-from tests.model.pair import arrow, begun, meanwhile, trip
+from tests.model.handles import Handles
+from tests.model.pair import arrow, begun, meanwhile
 from tests.model.questions import rows_in, same
 from tests.model.steps import KEYS, Do, Step
-from tests.model.upkeep import Names, Pledge, Upkeep, cover_all
+from tests.model.upkeep import Names, Pledge, cover_all
 from tests.model.words import Row
 from tests.model.world import Private, World
 
@@ -22,13 +22,11 @@ _NAMES = ("keyed", "wide", "plain", "simple", "fifth", "sixth")
 _OPEN = 3
 
 
-class Machine(Upkeep):
+class Machine(Handles):
     """Takes steps."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         super().__init__(folder, seed)
-        self._open: list[tuple[Lake, Transaction, Private]] = []
-        self._kept: list[Snapshot] = []
         for name, key in zip(_NAMES[:4], (*KEYS[1:], (), ()), strict=True):
             self._make(self._pair.lakes[0], name, key, ())
 
@@ -57,6 +55,20 @@ class Machine(Upkeep):
             taking = self._pair.lakes[(step.lake + number * (step.chance % 2)) % 2]
             self._check(step.kind, self._statement(taking, str(name), step.do[0]), random.Random(step.chance + number))
         return None
+
+    def _prune(self, lake: Lake, step: Step) -> Names:
+        """Rows go that an index has, and what is left is written anew: the index must not find them instead of others."""
+        name = self._pick(step)
+        if name is None:
+            return None
+        self._index(lake, step)
+        self._optimize(lake, step)
+        self._statement(lake, name, step.do[0])
+        self._optimize(lake, step)
+        still, chance = self._world.tables[name].still(), random.Random(step.chance)
+        for _ in range(3):
+            self._ask(lake[name], still, chance, name, ("near", "words"))
+        return [name]
 
     def _statement(self, lake: Lake, name: str, do: Do) -> list[str]:
         land = statements.landing(self._world.tables[name].identity, do)
@@ -235,7 +247,7 @@ class Machine(Upkeep):
                 self.refused[found] += 1
         self._adopt(lake, trial)
 
-    # Names, handles, faults and questions.
+    # Names.
 
     def _create(self, lake: Lake, step: Step) -> Names:
         return self._make(lake, _NAMES[step.more], KEYS[step.chance % 3], step.do[0].rows)
@@ -266,61 +278,6 @@ class Machine(Upkeep):
             return None
         self._commit_one(lake, lambda world, _: world.rename(name, to), lambda: lake.rename_table(name, to))
         return [name, to]
-
-    def _reopen(self, lake: Lake, step: Step) -> Names:
-        lake.close()
-        self._open = [one for one in self._open if one[0] is not lake]
-        self._pledges = [one for one in self._pledges if one.lake is not lake]
-        self._pair.replace(step.lake)
-        return list(self._world.tables)
-
-    def _crash(self, lake: Lake, step: Step) -> Names:
-        """The handle is left where it is; what it had under way may still land."""
-        self._pair.replace(step.lake)
-        return list(self._world.tables)
-
-    def _fault(self, lake: Lake, step: Step) -> Names:
-        trip(lake, step.more)
-        return []
-
-    def _keep(self, lake: Lake, step: Step) -> Names:
-        self._kept.append(lake.snapshot())
-        return []
-
-    def _look_back(self, lake: Lake, step: Step | None) -> Names:
-        for snapshot in self._kept:
-            for number, (name, still) in enumerate(self._world.past[snapshot.version].items()):
-                whose = f"{name} in a snapshot of version {snapshot.version}"
-                same(still.rows, rows_in(snapshot[name]), whose)
-                if step is not None:
-                    self._ask(snapshot[name], still, random.Random(step.chance + number), whose)
-        return []
-
-    def _question(self, lake: Lake, step: Step) -> Names:
-        """Several in a row, to one table as it is now, as a transaction has it, or as a snapshot keeps it."""
-        chance = random.Random(step.chance)
-        table, still = self._some_table(lake, step)
-        for _ in range(step.more if table is not None else 0):
-            self._ask(table, still, chance, f"{table!r}")
-        return None if table is None else []
-
-    def _some_table(self, lake: Lake, step: Step) -> tuple[Any, Any]:
-        if step.chance % 3 == 1 and self._open:
-            _, txn, private = self._open[step.pick % len(self._open)]
-            name = _any_of(private.world.tables, step)
-            return (None, None) if name is None else (txn[name], private.world.tables[name].still())
-        if step.chance % 3 == 2 and self._kept:
-            snapshot = self._kept[step.pick % len(self._kept)]
-            past = self._world.past[snapshot.version]
-            name = _any_of(past, step)
-            return (None, None) if name is None else (snapshot[name], past[name])
-        name = self._pick(step)
-        return (None, None) if name is None else (lake[name], self._world.tables[name].still())
-
-
-def _any_of(tables: Iterable[str], step: Step) -> str | None:
-    names = sorted(tables)
-    return names[step.pick % len(names)] if names else None
 
 
 def _all(txn: Transaction, name: str, done: Iterable[Do]) -> Transaction:

@@ -7,7 +7,7 @@ Any table can be asked: the newest, one inside a transaction, one of an old vers
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from phalanx.errors import InvalidInputError
@@ -45,13 +45,14 @@ def told(found: Any) -> list[Row]:
     return list(zip(*columns, strict=True))
 
 
-def ask(table: Readable, still: Still, chance: random.Random, whose: str) -> str:
-    """Ask one thing, and compare; what was asked."""
-    kind = chance.choices(list(_QUESTIONS), [weight for weight, _ in _QUESTIONS.values()])[0]
+def ask(table: Readable, still: Still, chance: random.Random, whose: str, kinds: Sequence[str] | None = None) -> str:
+    """Ask one thing, of any kind or of some, and compare; what was asked."""
+    kinds = list(_QUESTIONS) if kinds is None else kinds
+    kind = chance.choices(kinds, [_QUESTIONS[one][0] for one in kinds])[0]
     keyless = kind in {"get", "get_many"} and not still.key
     wordless = kind in {"words", "both"} and still.searchable is False
     if (keyless or wordless) and chance.random() < 0.9:  # what is refused is asked now and then
-        kind = "count" if keyless else "near"
+        kind = "get" if wordless and still.key else "count"
         keyless = wordless = False
     answer = _QUESTIONS[kind][1]
     try:
@@ -123,9 +124,11 @@ def _near(table: Readable, still: Still, chance: random.Random, what: str) -> No
 
 def _words(table: Readable, still: Still, chance: random.Random, what: str) -> None:
     sql, fitting = _fitting(still, chance) if chance.random() < 0.3 else (None, still.rows)
-    text = chance.choice(_TEXTS)
-    found = table.search(text=text, k=_ALL, where=sql)
-    same(_having(fitting, text), Counter(told(found)), f"{what}: {text!r} where {sql}")
+    text, k = chance.choice(_TEXTS), chance.choice((1, 3, _ALL))
+    found = table.search(text=text, k=k, where=sql)
+    having, rows = _having(fitting, text), Counter(told(found))
+    if rows.total() != min(k, having.total()) or not rows <= having:
+        raise Diverged(f"{what}: {k} rows that have {text!r} where {sql}: expected of {having}, found {rows}")
     scores = found["_score"].to_pylist()
     same(sorted(scores, reverse=True), scores, f"{what}: {text!r}, the best first")
 
@@ -144,7 +147,7 @@ _QUESTIONS: dict[str, tuple[int, _Question]] = {
     "get_many": (3, _get_many),
     "count": (4, _count),
     "rows": (1, _rows),
-    "near": (3, _near),
+    "near": (4, _near),
     "words": (5, _words),
     "both": (2, _both),
 }

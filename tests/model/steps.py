@@ -58,6 +58,7 @@ _WEIGHTS = {
     "cover": 3,
     "index": 5,
     "unindex": 1,
+    "prune": 2,
     "early_flush": 3,
     "early_rewrite": 3,
     "early_cover": 2,
@@ -90,6 +91,7 @@ def _step(chance: random.Random, kind: str, favourite: int, often: float = 0.6) 
     count = {
         "state": 1,
         "again": 1,
+        "prune": 1,
         "early": 1,
         "inside": 1,
         "transact": chance.randint(1, 4),
@@ -98,7 +100,7 @@ def _step(chance: random.Random, kind: str, favourite: int, often: float = 0.6) 
     more: Any = None
     if kind in {"again", "question"}:
         more = chance.randint(2, 5)
-    elif kind in {"index", "unindex"}:
+    elif kind in {"index", "unindex", "prune"}:
         more = chance.randrange(1 << 16)
     elif kind in {"create", "rename", "drop"}:
         more = chance.randrange(6)
@@ -114,8 +116,8 @@ def _step(chance: random.Random, kind: str, favourite: int, often: float = 0.6) 
         outer = chance.choice(("state", "transact", "flush", "optimize", "cover"))
         more = tuple(_step(chance, one, pick, 0.85) for one in (outer, *inner))
     done = tuple(_do(chance) for _ in range(max(count, 1)))
-    if kind == "again":
-        done = tuple(_do(chance, ("update", "delete", "append")) for _ in range(1))
+    if kind in {"again", "prune"}:
+        done = (_do(chance, ("update", "delete", "append") if kind == "again" else ("delete",)),)
     return Step(kind, chance.randrange(2), pick, chance.randrange(1 << 30), done, more)
 
 

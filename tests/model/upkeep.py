@@ -19,9 +19,9 @@ INDEXES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("v", "btree", {}),
     ("g", "bitmap", {}),
     ("s", "inverted", _AS_WRITTEN),
-    ("x", "ivf_flat", {"num_partitions": 2}),
+    ("x", "ivf_flat", {"num_partitions": 1}),
     ("s", "inverted", _AS_WRITTEN),
-    ("x", "ivf_flat", {"num_partitions": 1, "metric": "cosine"}),
+    ("x", "ivf_flat", {"num_partitions": 1, "metric": "dot"}),
 )
 
 Names = Iterable[str] | None

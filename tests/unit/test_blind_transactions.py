@@ -107,6 +107,25 @@ def test_a_table_that_was_dropped_is_said_to_be_gone(pair: tuple[Lake, Lake], *,
     assert (second["k"].get(1), second["u"].count()) == ({"id": 1, "v": 5}, 1)
 
 
+def test_a_name_means_one_table_in_all_of_a_transaction(pair: tuple[Lake, Lake]) -> None:
+    """One that was named before it looked, and renamed since, is in the way: its rows would go to two tables."""
+    first, second = pair
+
+    def work(txn: phalanx.Transaction) -> None:
+        txn["k"].append([{"id": 2, "v": 2}])
+        txn["k"].update({"v": "v + 1"}, "id = 2")
+        txn["k"].append([{"id": 3, "v": 3}])
+
+    first.rename_table("k", "old")
+    first.create_table("k", {"id": [1], "v": [9]}, key="id")
+    with pytest.raises(ConflictError, match="renamed"), second.transaction() as txn:
+        work(txn)
+    first.rename_table("k", "older")
+    first.create_table("k", {"id": [1], "v": [9]}, key="id")
+    second.run(work)
+    assert [first[name].count() for name in ("old", "older", "k")] == [1, 1, 3]
+
+
 def test_many_rows_are_staged_on_the_newest_head(pair: tuple[Lake, Lake]) -> None:
     """A large change looks first, so it may become the head at once."""
     first, second = pair

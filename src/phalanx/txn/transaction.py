@@ -67,11 +67,15 @@ class Work:
         return cast("View[State]", self._began)
 
     def look(self) -> None:
-        """Take the snapshot, if there is none yet."""
+        """Take the snapshot, if there is none yet. What was named before must still be what the names mean."""
         if self._view is None:
-            self._view = self._began = self.core.refresh()
+            view = self.core.refresh()
             for draft in self._drafts.values():
-                draft.found = locate(self._view, draft.found.table.id)
+                name, table = draft.found.name, draft.found.table.id
+                if view.state.names.get(table, name) != name:
+                    raise ConflictError(f"table {'.'.join(name)!r} was renamed meanwhile: run the transaction again")
+                draft.found = locate(view, table)
+            self._view = self._began = view
 
     def draft(self, name: str) -> Draft:
         """A table, to be read and changed."""
