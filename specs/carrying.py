@@ -10,10 +10,10 @@ In plain words:
   (here two), so whoever finds that position forgotten puts nothing, and the outcome is unknown.
 - A transaction whose id is remembered is ignored by everybody who folds the log, so X takes effect once, even if both
   put it.
-- Only transactions are carried whose objections are for good (their table was dropped): otherwise P could be told that X
-  failed, and C could land it afterwards. At P's deadline a carried transaction is unknown, not failed.
+- What is in X's way now may be gone later. So while C may have X, P never says that X failed: neither because something
+  objects to it, nor at its deadline. It is unknown.
 
-Others commit N1, N2, N3, and may drop X's table (D).
+Others commit N1, N2, N3, and D, which is in X's way while it is the last entry.
 
 Left out: batches (group_commit.py), the floor (log_and_floor.py), the network between a writer and its store.
 """
@@ -36,7 +36,7 @@ class Rules(NamedTuple):
     carrier_looks_for_id: bool = True
     passenger_looks_for_id: bool = True
     late_is_unknown: bool = True
-    objections_are_for_good: bool = True
+    refused_is_unknown: bool = True
 
 
 class State(NamedTuple):
@@ -99,13 +99,14 @@ def _passenger(rules: Rules, state: State) -> Iterator[Step]:
     if state.passenger < len(state.log):
         yield "P reads on", state._replace(passenger=state.passenger + 1)
     verdict = _verdict(
-        rules, state.log[: state.passenger], looks=rules.passenger_looks_for_id, checks=rules.passenger_checks_memory
+        state.log[: state.passenger], looks=rules.passenger_looks_for_id, checks=rules.passenger_checks_memory
     )
     if verdict == "go":
         if state.passenger == len(state.log):
             yield "P puts X", state._replace(log=(*state.log, "X"), passenger=state.passenger + 1, fate="acked")
     else:
-        fate = {"landed": "acked", "refused": "failed", "unsure": "unknown"}[verdict]
+        refused = "unknown" if rules.refused_is_unknown else "failed"
+        fate = {"landed": "acked", "refused": refused, "unsure": "unknown"}[verdict]
         yield f"P finds: {verdict}", state._replace(fate=fate)
 
 
@@ -116,9 +117,7 @@ def _carrier(rules: Rules, state: State) -> Iterator[Step]:
         yield "C takes X", state._replace(request=False, holds=True)
     if not state.holds:
         return
-    verdict = _verdict(
-        rules, state.log[: state.carrier], looks=rules.carrier_looks_for_id, checks=rules.carrier_checks_memory
-    )
+    verdict = _verdict(state.log[: state.carrier], looks=rules.carrier_looks_for_id, checks=rules.carrier_checks_memory)
     if verdict == "go":
         if state.carrier == len(state.log):
             landed = state._replace(log=(*state.log, "X"), carrier=state.carrier + 1, holds=False, answer="landed")
@@ -127,15 +126,14 @@ def _carrier(rules: Rules, state: State) -> Iterator[Step]:
         yield f"C finds: {verdict}", state._replace(holds=False, answer=verdict)
 
 
-def _verdict(rules: Rules, known: tuple[str, ...], *, looks: bool, checks: bool) -> str:
+def _verdict(known: tuple[str, ...], *, looks: bool, checks: bool) -> str:
     """What somebody who has read this much may do with X, which may stand anywhere from position 1 on."""
     memory, since = _memory(known)
     if looks and "X" in memory:
         return "landed"
     if checks and since > 1:
         return "unsure"
-    dropped = "D" in known and (rules.objections_are_for_good or known[-1] == "D")
-    return "refused" if dropped else "go"
+    return "refused" if known[-1:] == ("D",) else "go"
 
 
 def _memory(known: tuple[str, ...]) -> tuple[list[str], int]:
@@ -166,7 +164,7 @@ _PLANTED = {
     "B9: the carrier puts what the log may have forgotten": Rules(carrier_checks_memory=False),
     "B9: the passenger puts what the log may have forgotten": Rules(passenger_checks_memory=False),
     "B9: a carried transaction is reported as failed at the deadline": Rules(late_is_unknown=False),
-    "B9: what is carried may be refused now and allowed later": Rules(objections_are_for_good=False),
+    "B9: reported as failed because of what is in its way now": Rules(refused_is_unknown=False),
 }
 _GOALS: dict[str, Callable[[State], bool]] = {
     "carried, and acknowledged by the carrier's answer": lambda state: (
@@ -178,7 +176,9 @@ _GOALS: dict[str, Callable[[State], bool]] = {
     "given up, put by its own process, and found by the carrier": lambda state: (
         state.answer == "landed" and state.fate == "acked" and state.passenger > 0
     ),
-    "refused for good": lambda state: state.fate == "failed",
+    "refused by the carrier, and brought in by its own process": lambda state: (
+        state.fate == "acked" and state.log[-1:] == ("X",) and "D" in state.log and state.passenger == len(state.log)
+    ),
     "forgotten, and unknown": lambda state: state.fate == "unknown" and len(state.log) > REMEMBERED,
 }
 

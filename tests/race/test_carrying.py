@@ -171,6 +171,30 @@ def test_only_changes_of_rows_ride(pair: tuple[Lake, Lake]) -> None:
     assert ids(second) == [0, 2]
 
 
+def test_a_transaction_that_only_adds_rows_rides_with_the_names_of_its_tables(pair: tuple[Lake, Lake]) -> None:
+    """It lands as a whole, in one entry; if a name means another table by now, it is in the way, whoever brings it in."""
+    first, second = pair
+    first.create_table("u", {"id": [0], "v": [0]}, key="id")
+    second.refresh()
+    before = _carried(second)
+
+    def write(number: int) -> None:
+        with second.transaction() as txn:
+            txn["t"].append([{"id": number, "v": 0}])
+            txn["u"].upsert([{"id": number, "v": number}])
+
+    write(5)
+    assert _carried(second) == before + 1
+    assert (ids(first), first["u"].get(5)) == ([0, 1, 2, 5], {"id": 5, "v": 5})
+    first.rename_table("u", "old")
+    first.create_table("u", {"id": [0], "v": [0]}, key="id")
+    with pytest.raises(phalanx.ConflictError, match="'u' is another one by now"):
+        write(6)
+    write(7)
+    assert ids(first) == [0, 1, 2, 5, 7]
+    assert [first[name].get(7) for name in ("u", "old")] == [{"id": 7, "v": 7}, None]
+
+
 def test_a_large_change_goes_by_itself(pair: tuple[Lake, Lake]) -> None:
     """Copying it to another process gains nothing."""
     _, second = pair

@@ -16,8 +16,9 @@ import weakref
 from collections.abc import Callable
 
 from phalanx.clock import Clock, Deadline
-from phalanx.errors import CommitUnknownError, PhalanxError, UnavailableError
+from phalanx.errors import CommitUnknownError, InvalidInputError, PhalanxError, UnavailableError
 from phalanx.log.ack import Ack, settle
+from phalanx.log.entry import unseal
 from phalanx.txn.carrying import (
     NOT_LANDED,
     UNSURE,
@@ -27,8 +28,8 @@ from phalanx.txn.carrying import (
     Reply,
     Request,
     Welcome,
+    can_ride,
     framed,
-    opened,
     same_user,
 )
 from phalanx.txn.intent import Intent
@@ -125,15 +126,18 @@ class Carrier:
         errand = _Errand(passenger, len(request.parcels))
         given = [
             Intent(
-                sealed,
+                unseal(parcel.encoded, parcel.payloads),
                 Deadline.after(self._clock, parcel.seconds),
                 passenger,
+                parcel.named,
                 ack=_Told(errand, number),
                 lent_at=request.since,
                 by=request.writer,
             )
-            for number, (parcel, sealed) in enumerate(zip(request.parcels, opened(request), strict=True))
+            for number, parcel in enumerate(request.parcels)
         ]
+        if not given or not all(map(can_ride, given)):
+            raise InvalidInputError("only changes of rows are carried")
         taken = [intent for intent in given if all(map(self._room, intent.tables()))]
         settle((intent.ack, _FULL) for intent in given if intent not in taken)
         return taken

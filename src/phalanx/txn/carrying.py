@@ -9,14 +9,14 @@ import hashlib
 import os
 import socket
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
 from phalanx.errors import InvalidInputError
 from phalanx.ids import LakeId
 from phalanx.log import item as it
-from phalanx.log.entry import Sealed, unseal
+from phalanx.txn.intent import Intent, Named
 
 MOST_BYTES = 1 << 20
 """A batch with more bytes goes into the log by itself: copying it to another process gains nothing."""
@@ -34,11 +34,12 @@ _CHUNK = 1 << 18
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True):
-    """One sealed transaction, and how many seconds its caller still waits."""
+    """One sealed transaction, what its tables must be called, and how many seconds its caller still waits."""
 
     encoded: bytes
     payloads: tuple[bytes, ...]
     seconds: float
+    named: Named | None = None
 
 
 class Request(msgspec.Struct, frozen=True, array_like=True):
@@ -82,12 +83,13 @@ def same_user(connection: socket.socket) -> bool:
     return bool(_CREDENTIALS.unpack(found)[1] == os.geteuid())
 
 
-def can_ride(sealed: Sealed) -> bool:
-    """Whether it is only changes of rows: nothing but a dropped table stands in their way, and that is for good.
-
-    So what a passenger concludes by itself about one that may still land elsewhere stays true.
-    """
-    return sealed.size < MOST_BYTES and all(isinstance(action, it.Item) for action in sealed.transaction.actions)
+def can_ride(intent: Intent) -> bool:
+    """Whether nothing has to be read to judge it, and all it says is how rows change."""
+    return (
+        (intent.guard is None or isinstance(intent.guard, Named))
+        and intent.sealed.size < MOST_BYTES
+        and all(isinstance(action, it.Item) for action in intent.transaction.actions)
+    )
 
 
 def framed(message: Request | Reply) -> bytes:
@@ -131,11 +133,3 @@ class Inbox:
         data = bytes(memoryview(held)[_LENGTH.size : end])
         del held[:end]
         return data
-
-
-def opened(request: Request) -> Sequence[Sealed]:
-    """The transactions of a request, checked as their own process checked them."""
-    found = [unseal(parcel.encoded, parcel.payloads) for parcel in request.parcels]
-    if not found or not all(map(can_ride, found)):
-        raise InvalidInputError("only changes of rows are carried")
-    return found

@@ -172,7 +172,7 @@ class Committer:
         """Let another process bring what it can into the log (rule B9); returns those that this one has to bring."""
         if not self._passenger.asks():
             return waiting
-        riding = [intent for intent in waiting if intent.certain and intent.guard is None and can_ride(intent.sealed)]
+        riding = [intent for intent in waiting if intent.certain and can_ride(intent)]
         if not riding:
             return waiting
         since = self._log.next.position + 1
@@ -228,7 +228,7 @@ class Committer:
                 deferred.append(intent)
                 held_up |= {intent.producer} - {None}
             else:
-                told.append((intent.ack, verdict if isinstance(verdict, PhalanxError) else _answer(verdict)))
+                told.append((intent.ack, _told(intent, verdict)))
         ack.settle(told)
         return Batch(position, chosen, state), deferred
 
@@ -325,14 +325,27 @@ def _answer(verdict: Verdict) -> int | PhalanxError:
         return verdict.position
     if not isinstance(verdict, Conflict):
         raise InternalError("asked for the error of a transaction that may go ahead")
+    return refusal(verdict)
+
+
+def refusal(conflict: Conflict) -> PhalanxError:
+    """A conflict as the error that its caller sees."""
     errors: dict[Kind, type[PhalanxError]] = {
         Kind.EXISTS: AlreadyExistsError,
         Kind.MISSING: NotFoundError,
         Kind.NOT_EMPTY: StateError,
     }
-    if verdict.kind in errors:
-        return errors[verdict.kind](verdict.message)
-    return ConflictError(f"{verdict.message}: {verdict.kind.value}", position=verdict.position)
+    if conflict.kind in errors:
+        return errors[conflict.kind](conflict.message)
+    return ConflictError(f"{conflict.message}: {conflict.kind.value}", position=conflict.position)
+
+
+def _told(intent: Intent, verdict: Verdict | PhalanxError) -> int | PhalanxError:
+    """What is said of an intent that may not land. Another process that has it may find that it may, later (rule B9)."""
+    answer = verdict if isinstance(verdict, PhalanxError) else _answer(verdict)
+    if intent.lent_at is not None and intent.by is None and isinstance(answer, PhalanxError):
+        return _unknown(str(answer))
+    return answer
 
 
 def _too_late() -> DeadlineError:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from phalanx.catalog import State
+from phalanx.catalog import Name, State
 from phalanx.clock import Deadline
 from phalanx.errors import PhalanxError
 from phalanx.ids import ID_BYTES, TransactionId
@@ -13,7 +13,7 @@ from phalanx.log.ack import Ack
 from phalanx.log.action import Action
 from phalanx.log.entry import Entry, Sealed, Transaction, seal
 from phalanx.log.item import Item
-from phalanx.txn.conflict import Conflict
+from phalanx.txn.conflict import Conflict, Kind, dotted
 
 Read = Callable[[int], Entry]
 """The entry at a position."""
@@ -32,6 +32,22 @@ class Guard(Protocol):
     def check(self, state: State, position: int, read: Read) -> Conflict | Rebased | None:
         """What stands in the way of landing on this state, at `position`; or what to say there instead."""
         ...
+
+
+class Named(msgspec.Struct, frozen=True, array_like=True):
+    """A guard that reads nothing: the tables, by incarnation, must have the names by which they were asked for."""
+
+    names: dict[str, Name]
+
+    def check(self, state: State, position: int, read: Read) -> Conflict | None:
+        """See `Guard`."""
+        for table, name in self.names.items():
+            if state.names.get(table) != name:
+                shown = dotted(name)
+                if name not in state.tables:
+                    return Conflict(Kind.MISSING, f"table {shown!r} does no longer exist: it was dropped or renamed")
+                return Conflict(Kind.CHANGED, f"table {shown!r} is another one by now", state.tables[name].created)
+        return None
 
 
 class Intent:

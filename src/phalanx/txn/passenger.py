@@ -29,7 +29,7 @@ from phalanx.txn.carrying import (
     meeting_place,
     same_user,
 )
-from phalanx.txn.intent import Intent
+from phalanx.txn.intent import Intent, Named
 
 _EAGER = 3.0
 """Seconds for which a process that lost a position looks for a carrier."""
@@ -189,4 +189,5 @@ class Passenger:
 
 
 def _parcel(intent: Intent) -> Parcel:
-    return Parcel(intent.sealed.encoded, intent.sealed.payloads, intent.deadline.left())
+    named = intent.guard if isinstance(intent.guard, Named) else None
+    return Parcel(intent.sealed.encoded, intent.sealed.payloads, intent.deadline.left(), named)

@@ -24,9 +24,10 @@ from phalanx.names import parse_name
 from phalanx.runs import Ids
 from phalanx.schema import check_schema, encode_schema
 from phalanx.txn.bulk import Cargo
+from phalanx.txn.commit import refusal
 from phalanx.txn.core import Core, Found, find, found, locate
 from phalanx.txn.draft import Draft
-from phalanx.txn.intent import Rebased
+from phalanx.txn.intent import Guard, Named, Rebased
 from phalanx.txn.touched import Footprint, Touched
 
 R = TypeVar("R")
@@ -70,11 +71,11 @@ class Work:
         """Take the snapshot, if there is none yet. What was named before must still be what the names mean."""
         if self._view is None:
             view = self.core.refresh()
+            objection = self._named().check(view.state, view.position + 1, self.core.log.read)
+            if objection is not None:
+                raise refusal(objection)
             for draft in self._drafts.values():
-                name, table = draft.found.name, draft.found.table.id
-                if view.state.names.get(table, name) != name:
-                    raise ConflictError(f"table {'.'.join(name)!r} was renamed meanwhile: run the transaction again")
-                draft.found = locate(view, table)
+                draft.found = locate(view, draft.found.table.id)
             self._view = self._began = view
 
     def draft(self, name: str) -> Draft:
@@ -144,7 +145,9 @@ class Work:
             return self.version
         looked = self._view is not None
         prints = [draft.footprint() for draft in drafts if looked and not draft.born] + self._dropped
-        guard = Touched(prints, lambda moved: self._built(drafts, moved)) if prints else None
+        guard: Guard | None = Touched(prints, lambda moved: self._built(drafts, moved)) if prints else None
+        if not looked:
+            guard = self._named()
         intent = self.core.intent(
             first.actions,
             self.deadline(),
@@ -155,6 +158,10 @@ class Work:
         )
         self.version = self.core.committer.commit(intent)
         return self.version
+
+    def _named(self) -> Named:
+        """What its tables must be called: it asked for them by name."""
+        return Named({draft.found.table.id: draft.found.name for draft in self._drafts.values()})
 
     def rollback(self) -> None:
         """Forget everything."""
