@@ -15,7 +15,14 @@ import pyarrow as pa
 
 from phalanx.catalog import State, apply
 from phalanx.clock import Deadline
-from phalanx.errors import AlreadyExistsError, CommitUnknownError, ConflictError, InvalidInputError, StateError
+from phalanx.errors import (
+    AlreadyExistsError,
+    CommitUnknownError,
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    StateError,
+)
 from phalanx.ids import ID_BYTES
 from phalanx.log import action as do
 from phalanx.log.cursor import View
@@ -156,7 +163,12 @@ class Work:
             identity=self._identity,
             guard=guard,
         )
-        self.version = self.core.committer.commit(intent)
+        try:
+            self.version = self.core.committer.commit(intent)
+        except (ConflictError, NotFoundError):
+            if not looked:
+                self.core.refresh()  # what was known was too old, and the next one would be stopped by the same
+            raise
         return self.version
 
     def _named(self) -> Named:
