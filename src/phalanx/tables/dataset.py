@@ -8,6 +8,7 @@ reads one. Writing is in `stage.py` and `rewrite.py`; keeping plain writers out 
 import functools
 import logging
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -34,6 +35,8 @@ Ids = npt.NDArray[np.int64]
 
 _OPEN_VERSIONS = 64
 _PLANNED = 1024
+_MANY_IDS = 1000
+_treemaps: "dict[int, tuple[weakref.ref[Ids], bytes]]" = {}
 _SCALAR = {"BTree", "Bitmap"}
 _METADATA_CACHE = 256 << 20
 _INDEX_CACHE = 512 << 20
@@ -313,8 +316,15 @@ def manifest_name(manifest: int) -> str:
 
 
 def treemap(row_ids: Ids) -> bytes:
-    """Row ids as the scanner takes them."""
-    return bytes(serialize_row_addrs(row_ids.tolist()))
+    """Row ids as the scanner takes them; of many, kept for as long as they are: every scan of a state asks for the same."""
+    known = _treemaps.get(id(row_ids))
+    if known is not None and known[0]() is row_ids:
+        return known[1]
+    data = bytes(serialize_row_addrs(row_ids.tolist()))
+    if len(row_ids) >= _MANY_IDS:
+        name = id(row_ids)
+        _treemaps[name] = (weakref.ref(row_ids, lambda _: _treemaps.pop(name, None)), data)
+    return data
 
 
 def _speaking(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -69,7 +69,7 @@ class _Shelf:
                 found = bare(shape, contents.generation, contents.head, contents.first)
             if found.until < contents.until:
                 found = advance(found, contents.pending(found.until), datasets)
-            self._kept = [found, *(one for one in self._kept if one.until != found.until)][:_KEPT]
+            self._kept = [found, *(one for one in self._kept if not _same(one, found))][:_KEPT]
             return found
 
     def _nearest(self, contents: Contents) -> Overlay | None:
@@ -82,3 +82,8 @@ class _Shelf:
             and contents.first <= one.until <= contents.until
         ]
         return max(same, key=lambda one: one.until, default=None)
+
+
+def _same(one: Overlay, other: Overlay) -> bool:
+    """Whether they are the same items on the same head: one that was flushed is another one, and both may be read."""
+    return (one.head, one.generation, one.until) == (other.head, other.generation, other.until)

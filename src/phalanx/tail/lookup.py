@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import types
 
 from phalanx.expr import spelled
 from phalanx.runs import NO_IDS, Ids
@@ -65,7 +66,11 @@ def _words(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, .
     few = keys.num_rows > 0 and keys.num_rows * _SCANNED <= version.rows
     if not segment.is_head or not few or KEY_INDEX not in version.indexed:
         return None
-    values = [spelled(value) for value in keys.column(key[0]).unique()]
+    column = keys.column(key[0]).unique()
+    if types.is_integer(column.type):  # by far the most, and spelling them one by one is slow
+        values: list[str | None] = list(map(str, column.to_pylist()))
+    else:
+        values = [spelled(value) for value in column]
     if any(value is None for value in values):
         return None
     return f"`{key[0]}` in ({', '.join(filter(None, values))})"

@@ -15,6 +15,7 @@ import pyarrow as pa
 from phalanx.runs import NO_IDS, Ids
 from phalanx.tail.keys import key_values
 from phalanx.tail.places import Places
+from phalanx.tail.vectors import Vectors
 
 Mask = npt.NDArray[np.bool_]
 
@@ -29,6 +30,15 @@ class Memory(msgspec.Struct, frozen=True):
     identities: Ids
     alive: Mask
     places: Places | None
+    compared: dict[str, Vectors] = msgspec.field(default_factory=dict)
+    """Columns of vectors as they are compared: made for the first search, and shared by those that follow."""
+
+    def vectors(self, column: str) -> Vectors:
+        """A column of vectors, of the dead too."""
+        found = self.compared.get(column)
+        if found is None:
+            found = self.compared[column] = Vectors(self.rows.column(column))
+        return found
 
     def living(self) -> pa.Table:
         """The rows that count."""

@@ -49,10 +49,14 @@ class Search:
         name = self._vector_column(column)
         query = self._query(vector, name, metric, options)
         parts = [self._near_in(segment, query) for segment in self._reading.overlay.segments]
-        parts.append(self._near_in_memory(name, np.asarray(query["q"], dtype=np.float64), metric))
+        if self._reading.overlay.memory.count():
+            parts.append(self._near_in_memory(name, np.asarray(query["q"], dtype=np.float64), metric))
         wanted = pa.schema([*(self._schema.field(one) for one in self._names), pa.field(DISTANCE, pa.float32())])
-        together = pa.concat_tables([part.select(wanted.names).cast(wanted) for part in parts])
-        return together.sort_by(DISTANCE).slice(0, self._k)
+        chosen = [part.select(wanted.names) for part in parts]
+        chosen = [part if part.schema.equals(wanted) else part.cast(wanted) for part in chosen]
+        together = chosen[0] if len(chosen) == 1 else pa.concat_tables(chosen)
+        order = np.argsort(together.column(DISTANCE).to_numpy(), kind="stable")[: self._k]
+        return together if len(chosen) == 1 and (np.diff(order) == 1).all() else together.take(order)
 
     def by_text(self, version: Version, text: str, column: str | None) -> pa.Table:
         """The k rows that match best, best first, with their score; `version` is the table written out."""
@@ -110,17 +114,13 @@ class Search:
         return version.nearest(self._names, query, only=rows)
 
     def _near_in_memory(self, column: str, query: npt.NDArray[np.float64], metric: str) -> pa.Table:
-        rows = self._reading.overlay.memory.living()
-        if self._predicate is not None and rows.num_rows:
-            rows = rows.filter(self._predicate.mask(rows))
-        rows = rows.filter(rows.column(column).is_valid()).combine_chunks()
-        vectors: Any = rows.column(column).combine_chunks()
-        flat = np.asarray(vectors.flatten().to_numpy(zero_copy_only=False), dtype=np.float64)
-        distances = _distances(flat.reshape(rows.num_rows, -1), query, metric) if rows.num_rows else flat
-        nearest = np.argsort(distances, kind="stable")  # what has no distance comes last
-        nearest = nearest[~np.isnan(distances[nearest])][: self._k]
-        found = rows.take(nearest).select(self._names)
-        return found.append_column(DISTANCE, pa.array(distances[nearest], pa.float32()))
+        held = self._reading.overlay.memory
+        only = held.alive
+        if self._predicate is not None and held.rows.num_rows:
+            only = only & np.asarray(self._predicate.mask(held.rows).to_numpy(zero_copy_only=False))
+        nearest, distances = held.vectors(column).nearest(query, metric, self._k, None if only.all() else only)
+        found = held.rows.take(nearest).select(self._names)
+        return found.append_column(DISTANCE, pa.array(distances, pa.float32()))
 
     def _limits(self, version: Version) -> dict[str, Any]:
         if self._predicate is None:
@@ -165,16 +165,3 @@ def _chosen(column: str | None, fitting: list[str], what: str) -> str:
         raise InvalidInputError(f"there is no column of {what}{first}")
     asked = "name the column to search" if column is None else f"column {column!r} cannot be searched"
     raise InvalidInputError(f"{asked}: columns of {what} (indexed, for full text) are {', '.join(fitting) or 'none'}")
-
-
-def _distances(
-    vectors: npt.NDArray[np.float64], query: npt.NDArray[np.float64], metric: str
-) -> npt.NDArray[np.float64]:
-    """As Lance measures them: squared for l2, one minus the product for dot, one minus the cosine, where there is one."""
-    if metric == "l2":
-        return np.asarray(np.square(vectors - query).sum(axis=1))
-    product = vectors @ query
-    if metric == "dot":
-        return np.asarray(1.0 - product)
-    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(query)
-    return np.asarray(1.0 - np.divide(product, lengths, out=np.full_like(product, np.nan), where=lengths > 0))
