@@ -8,8 +8,10 @@ from __future__ import annotations  # HashTrieMap cannot be subscripted at run t
 
 import struct
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
+import pyarrow as pa
 from rpds import HashTrieMap
 
 from phalanx.errors import CorruptionError
@@ -18,6 +20,9 @@ from phalanx.log import item as it
 _ARRAY = struct.Struct(">BI")
 _ARRAY_32 = 0xDD
 """How an array begins in MessagePack: stored items are its members, one after the other."""
+_LENGTH = struct.Struct("<Q")
+_CODEC: Final = "zstd"
+_MOST = 1 << 31
 
 
 class Pending(msgspec.Struct, frozen=True, gc=False):
@@ -36,24 +41,43 @@ _decoder = msgspec.msgpack.Decoder(list[Pending])
 
 
 class Stored:
-    """Items as a checkpoint has them, from number `first` up to `until`; read when one of them is asked for."""
+    """Items as a checkpoint has them, from number `first` up to `until`; read when one of them is asked for.
 
-    __slots__ = ("_read", "data", "first", "until")
+    They are packed: each brings its schema along, so that a long tail of small ones is mostly repetition.
+    """
 
-    def __init__(self, first: int, until: int, data: bytes) -> None:
+    __slots__ = ("_packed", "_read", "first", "until")
+
+    def __init__(self, first: int, until: int, packed: bytes) -> None:
         self.first = first
         self.until = until
-        self.data = data
+        self._packed = packed
         self._read: list[Pending] | None = None
+
+    def data(self) -> bytes:
+        """The items, one after the other."""
+        return unpacked(self._packed)
 
     def __getitem__(self, seq: int) -> Pending:
         if self._read is None:
             try:
-                found = _decoder.decode(_ARRAY.pack(_ARRAY_32, self.until - self.first) + self.data)
-            except (msgspec.DecodeError, RecursionError) as error:
+                self._read = _decoder.decode(_ARRAY.pack(_ARRAY_32, self.until - self.first) + self.data())
+            except (msgspec.DecodeError, RecursionError, pa.ArrowException, struct.error, OSError) as error:
                 raise CorruptionError(f"the items of a tail cannot be read: {error}; run `phalanx check`") from error
-            self._read = found
         return self._read[seq - self.first]
+
+
+def packed(data: bytes) -> bytes:
+    """Bytes made smaller, with their length before them."""
+    return _LENGTH.pack(len(data)) + pa.compress(data, codec=_CODEC, asbytes=True)
+
+
+def unpacked(data: bytes) -> bytes:
+    """The inverse of `packed`."""
+    (size,) = _LENGTH.unpack_from(data)
+    if size > _MOST:
+        raise pa.ArrowInvalid(f"{size} bytes are more than a tail has")
+    return pa.decompress(data[_LENGTH.size :], decompressed_size=size, codec=_CODEC, asbytes=True)
 
 
 class Items:
@@ -75,11 +99,11 @@ class Items:
         return cls(Stored(first, until, data) if first < until else None, None, first)
 
     def dump(self) -> bytes:
-        """The items in order, one after the other: equal ones are equal bytes."""
+        """The items in order, one after the other, packed: equal ones are equal bytes."""
         stored, newer = self._stored, self._newer
         if stored is not None and self._first == stored.first and all(seq >= stored.until for seq in newer):
-            return stored.data + b"".join([_encoder.encode(newer[seq]) for seq in sorted(newer)])
-        return b"".join([_encoder.encode(self[seq]) for seq in self])
+            return packed(stored.data() + b"".join([_encoder.encode(newer[seq]) for seq in sorted(newer)]))
+        return packed(b"".join([_encoder.encode(self[seq]) for seq in self]))
 
     def insert(self, seq: int, pending: Pending) -> Items:
         """With one more, or another one in its place."""

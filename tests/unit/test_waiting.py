@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from phalanx.errors import CorruptionError
 from phalanx.log import item as it
-from phalanx.waiting import Items, Pending
+from phalanx.waiting import Items, Pending, packed
 
 
 def pending(seq: int, text: str = "true") -> Pending:
@@ -55,9 +55,17 @@ def test_items_are_what_a_dictionary_would_be(steps: list[str]) -> None:
 
 def test_what_is_stored_is_read_when_it_is_asked_for() -> None:
     """Not before: and then a damage is told as such."""
-    items = Items.load(3, 5, b"\xc1 not items")
-    assert list(items) == [3, 4]
-    assert items.dump() == b"\xc1 not items"
-    assert items.insert(5, pending(5))[5] == pending(5)
-    with pytest.raises(CorruptionError, match="phalanx check"):
-        items[3]
+    for damaged in (b"not packed", packed(b"\xc1 not items"), b"", packed(b"")):
+        items = Items.load(3, 5, damaged)
+        assert list(items) == [3, 4]
+        assert items.insert(5, pending(5))[5] == pending(5)
+        with pytest.raises(CorruptionError, match="phalanx check"):
+            items[3]
+
+
+def test_a_long_tail_of_small_items_is_small() -> None:
+    """What all of them say is stored once."""
+    items = Items()
+    for seq in range(1000):
+        items = items.insert(seq, Pending(seq, seq, 0, 0, it.DeleteWhere("ab" * 16, f"id = {seq}"), (b"schema" * 80,)))
+    assert len(items.dump()) < 40_000

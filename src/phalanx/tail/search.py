@@ -49,7 +49,7 @@ class Search:
         name = self._vector_column(column)
         query = self._query(vector, name, metric, options)
         parts = [self._near_in(segment, query) for segment in self._reading.overlay.segments]
-        if self._reading.overlay.memory.count():
+        if self._reading.overlay.memory.count() or not parts:
             parts.append(self._near_in_memory(name, np.asarray(query["q"], dtype=np.float64), metric))
         wanted = pa.schema([*(self._schema.field(one) for one in self._names), pa.field(DISTANCE, pa.float32())])
         chosen = [part.select(wanted.names) for part in parts]
