@@ -5,7 +5,9 @@ compared one by one, and the nearest of all are the answer; distances are exact 
 both: a real Lance version is needed, so head and tail are written out unpublished, once for each state of the table.
 """
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,20 @@ _OPTIONS = frozenset({"nprobes", "minimum_nprobes", "maximum_nprobes", "refine_f
 """Those of Lance that say how well a search is done, and not what it finds."""
 _RANK = 60
 """What a rank is damped by when two rankings are fused (reciprocal rank fusion)."""
+
+_AT_ONCE = 5_000
+"""Rows in memory that take long enough to compare them while Lance is searching."""
+_FEW = 64
+_beside = ThreadPoolExecutor(4, thread_name_prefix="phalanx-search")
+
+
+def _forked() -> None:
+    """A child has none of the threads."""
+    global _beside  # noqa: PLW0603
+    _beside = ThreadPoolExecutor(4, thread_name_prefix="phalanx-search")
+
+
+os.register_at_fork(after_in_child=_forked)
 
 Vector = Sequence[float] | npt.NDArray[np.floating[Any]]
 
@@ -48,9 +64,15 @@ class Search:
         """The k nearest rows, nearest first, with their distance."""
         name = self._vector_column(column)
         query = self._query(vector, name, metric, options)
-        parts = [self._near_in(segment, query) for segment in self._reading.overlay.segments]
-        if self._reading.overlay.memory.count() or not parts:
-            parts.append(self._near_in_memory(name, np.asarray(query["q"], dtype=np.float64), metric))
+        segments, held = self._reading.overlay.segments, self._reading.overlay.memory
+        exactly = np.asarray(query["q"], dtype=np.float64)
+        if held.rows.num_rows > _AT_ONCE:  # Lance and the product of a large matrix run without the interpreter
+            asked = [_beside.submit(self._near_in, segment, query) for segment in segments]
+            parts = [self._near_in_memory(name, exactly, metric), *(one.result() for one in asked)]
+        else:
+            parts = [self._near_in(segment, query) for segment in segments]
+            if held.count() or not parts:
+                parts.append(self._near_in_memory(name, exactly, metric))
         wanted = pa.schema([*(self._schema.field(one) for one in self._names), pa.field(DISTANCE, pa.float32())])
         chosen = [part.select(wanted.names) for part in parts]
         chosen = [part if part.schema.equals(wanted) else part.cast(wanted) for part in chosen]
@@ -119,7 +141,7 @@ class Search:
         if self._predicate is not None and held.rows.num_rows:
             only = only & np.asarray(self._predicate.mask(held.rows).to_numpy(zero_copy_only=False))
         nearest, distances = held.vectors(column).nearest(query, metric, self._k, None if only.all() else only)
-        found = held.rows.take(nearest).select(self._names)
+        found = _few(held.rows.select(self._names), nearest)
         return found.append_column(DISTANCE, pa.array(distances, pa.float32()))
 
     def _limits(self, version: Version) -> dict[str, Any]:
@@ -147,6 +169,13 @@ class Search:
                 f"column {chosen!r} has no full-text index: create_index({chosen!r}, 'inverted') first"
             )
         return chosen
+
+
+def _few(rows: pa.Table, places: npt.NDArray[np.int64]) -> pa.Table:
+    """Rows by their places. To take some from a table in pieces puts all of it together first."""
+    if len(places) > _FEW or not len(places):
+        return rows.take(places)
+    return pa.concat_tables([rows.slice(place, 1) for place in places.tolist()])
 
 
 def _is_vector(kind: Any) -> bool:  # noqa: ANN401 - a type

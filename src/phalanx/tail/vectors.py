@@ -35,22 +35,19 @@ class Vectors:
 
     def nearest(self, query: Floats, metric: str, k: int, only: Mask | None) -> tuple[npt.NDArray[np.int64], Floats]:
         """The places of the k nearest rows, nearest first, and their distances; of those in the mask, if there is one."""
-        at = np.arange(len(self._places)) if only is None else np.flatnonzero(only[self._places])
+        at = self._likely(query, metric, k, None if only is None else ~only[self._places])
         if not len(at):
             return np.empty(0, dtype=np.int64), np.empty(0)
-        at = at[self._likely(query, metric, k, None if only is None else at)]
         exact = distances(np.asarray(self._exact[at], dtype=np.float64), query, metric)
         order = np.argsort(exact, kind="stable")  # what has no distance comes last
         order = order[~np.isnan(exact[order])][:k]
         return self._places[at[order]], exact[order]
 
-    def _likely(
-        self, query: Floats, metric: str, k: int, at: npt.NDArray[np.int64] | None
-    ) -> npt.NDArray[np.int64] | slice:
+    def _likely(self, query: Floats, metric: str, k: int, never: Mask | None) -> npt.NDArray[np.int64]:
         """Which of them may be among the k nearest, by distances that may be off by a bound that is known."""
-        matrix, lengths = (self._quick, self._lengths) if at is None else (self._quick[at], self._lengths[at])
+        matrix, lengths = self._quick, self._lengths
         if len(matrix) <= k:
-            return slice(None)
+            return np.flatnonzero(np.ones(len(matrix)) if never is None else ~never)
         size = float(np.linalg.norm(query))
         with np.errstate(all="ignore"):
             product = (matrix @ query.astype(np.float32)).astype(np.float64)
@@ -65,8 +62,11 @@ class Vectors:
                 scale = lengths * size
                 found, off = 1 - product / scale, off / scale + 4 * _EPSILON
             told = np.isfinite(found + off)
+            if never is not None:
+                told, found = told | never, np.where(never, np.inf, found)  # to leave them out is cheaper than to copy
             most = np.partition(np.where(told, found + off, np.inf), k - 1)[k - 1]
-            return np.flatnonzero(~told | (found - off <= most))  # what cannot be told is compared
+            likely = ~told | (found - off <= most)  # what cannot be told is compared
+        return np.flatnonzero(likely if never is None else likely & ~never)
 
 
 def distances(vectors: Floats, query: Floats, metric: str) -> Floats:
