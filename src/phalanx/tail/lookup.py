@@ -22,6 +22,8 @@ KEY_INDEX = "phalanx_key"
 _SCANNED = 700
 """Rows of a pass over the keys that cost as much as one key looked up in the index."""
 _PASS_ROWS = 1 << 16
+_PLAIN = 1 << 62
+"""Smaller integers, by far the most, are spelled as they are: one by one, with care for the others, is slow."""
 
 
 def rows_of_keys(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, ...]) -> Ids:
@@ -52,12 +54,17 @@ def rows_with_keys(
     if words is None:
         row_ids = rows_of_keys(version, segment, keys, key)
         return version.scan(columns, only=row_ids, fragments=segment.fragments).read_all()
-    wanted = KeySet(key)
-    wanted.add(keys)
     names = [*columns, *(name for name in key if name not in columns)]
     found = version.rows_of(names, where=words, without=None, limit=None, row_ids=True)
-    hidden = np.isin(found.column(ROW_ID).to_numpy(), segment.hidden)
-    right = (wanted.first(found) < NEVER) & ~hidden
+    right = np.ones(found.num_rows, dtype=np.bool_)
+    if len(segment.hidden):
+        right = ~np.isin(found.column(ROW_ID).to_numpy(), segment.hidden)
+    if len(key) > 1 or not types.is_integer(
+        keys.schema.field(0).type
+    ):  # what the index was asked is not all, or rounded
+        wanted = KeySet(key)
+        wanted.add(keys)
+        right &= wanted.first(found) < NEVER
     return (found if right.all() else found.filter(pa.array(right))).select(list(columns))
 
 
@@ -67,8 +74,10 @@ def _words(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, .
     if not segment.is_head or not few or KEY_INDEX not in version.indexed:
         return None
     column = keys.column(key[0]).unique()
-    if types.is_integer(column.type):  # by far the most, and spelling them one by one is slow
-        values: list[str | None] = list(map(str, column.to_pylist()))
+    numbers = column.to_pylist() if types.is_integer(column.type) else []
+    values: list[str | None]
+    if numbers and min(numbers) > -_PLAIN and max(numbers) < _PLAIN:
+        values = list(map(str, numbers))
     else:
         values = [spelled(value) for value in column]
     if any(value is None for value in values):

@@ -91,14 +91,16 @@ class Reading:
         """The rows of these keys, in no particular order; keys that are absent have none."""
         shape, held = self.overlay.shape, self.overlay.memory
         names = list(shape.schema.names if columns is None else columns)
-        parts = [pa.schema([shape.schema.field(name) for name in names]).empty_table()]
-        if held.places is not None:
-            at = held.places.found(key_values(keys, shape.key))
+        wanted = pa.schema([shape.schema.field(name) for name in names])
+        parts = []
+        at = [] if held.places is None else held.places.found(key_values(keys, shape.key))
+        if at:
             parts.append(held.rows.select(names).take(pa.array(at, pa.int64())))
-        for segment in self.overlay.segments:
-            found = rows_with_keys(self._version(segment), segment, keys, shape.key, names)
-            parts.append(found if found.schema.equals(parts[0].schema) else found.cast(parts[0].schema))
-        return pa.concat_tables(parts)
+        if len(at) < keys.num_rows:  # a key that is in memory is nowhere else (I13)
+            for segment in self.overlay.segments:
+                found = rows_with_keys(self._version(segment), segment, keys, shape.key, names)
+                parts.append(found if found.schema.equals(wanted) else found.cast(wanted))
+        return pa.concat_tables(parts) if parts else wanted.empty_table()
 
     def get(self, key: Any) -> Row | None:  # noqa: ANN401 - a key's value
         """The row of a key."""
