@@ -5,6 +5,7 @@ A blocklist would switch the index off, so hidden rows are dropped from what it 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -74,7 +75,7 @@ def _words(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, .
     if not segment.is_head or not few or KEY_INDEX not in version.indexed:
         return None
     column = keys.column(key[0]).unique()
-    numbers = column.to_pylist() if types.is_integer(column.type) else []
+    numbers: list[Any] = column.to_pylist() if types.is_integer(column.type) else []
     values: list[str | None]
     if numbers and min(numbers) > -_PLAIN and max(numbers) < _PLAIN:
         values = list(map(str, numbers))

@@ -89,9 +89,8 @@ class Work:
         """A table, to be read and changed."""
         parts = parse_name(name)
         known = self.core.log.view if self._view is None else self._view
-        if parts not in known.state.tables:
-            known = self.view
-        return self.draft_of(find(known, name))
+        table = known.state.tables.get(parts)
+        return self.draft_of(find(self.view, name) if table is None else found(known, parts, table))
 
     def draft_of(self, here: Found) -> Draft:
         """A table that was found in this transaction."""
