@@ -58,7 +58,7 @@ class Handles(Upkeep):
         """Several in a row, to one table as it is now, as a transaction has it, or as a snapshot keeps it."""
         chance = random.Random(step.chance)
         table, still = self._some_table(lake, step)
-        for _ in range(step.more if table is not None else 0):
+        for _ in range(step.more // 2 if table is not None else 0):
             self._ask(table, still, chance, f"{table!r}")
         return None if table is None else []
 

@@ -121,7 +121,7 @@ class Machine(Handles):
             mine = private.world.tables[name].still()
             same(mine.rows, rows_in(txn[name]), f"{name} inside a transaction after {do}")
             same(mine.rows.total(), txn[name].count(), f"count of {name} inside a transaction")
-            if what % 2:
+            if what % 4 == 1:
                 self._ask(txn[name], mine, random.Random(pick), f"{name} inside a transaction after {do}")
 
     def _commit(self, lake: Lake, step: Step) -> Names:

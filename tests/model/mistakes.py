@@ -66,3 +66,6 @@ MISTAKES: dict[str, tuple[object, str, object]] = {
     "words are looked for in the head alone": (Overlays, "written_out", _written_before),
     "an index keeps rows that are gone": (rewrite, "_unfit", _only_whole),
 }
+
+MET_BY = {"a delete forgets its rows at a flush": 13, "an index keeps rows that are gone": 20}
+"""Seeds of runs that meet what few runs meet, to be tried first; other mistakes are met by the first few runs."""

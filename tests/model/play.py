@@ -3,7 +3,7 @@
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
@@ -36,7 +36,7 @@ def _tight(seed: int) -> Iterator[None]:
         yield
 
 
-def play(seed: int, todo: Sequence[Step]) -> Machine:
+def play(seed: int, todo: Iterable[Step]) -> Machine:
     """Take these steps; a run that fails raises."""
     folder = Path(tempfile.mkdtemp(prefix="phalanx-model-"))
     try:
@@ -56,14 +56,28 @@ def play_seed(seed: int, count: int = STEPS, patience: float = 60.0) -> Machine:
     try:
         return play(seed, todo)
     except Exception as error:
-        least = shrink(todo, lambda tried: _fails(seed, tried), patience)
+        least = shortened(seed, todo, patience)
         shown = "\n".join(f"  {step}" for step in least)
         raise Diverged(f"{error!r}\nreplay: python -m tests.model {seed} {count}\nshortest run:\n{shown}") from error
 
 
-def _fails(seed: int, todo: Sequence[Step]) -> bool:
+def shortened(seed: int, todo: Sequence[Step], patience: float) -> Sequence[Step]:
+    """A run that fails, without what comes after its failure, and without most of what does not matter to it."""
+    return shrink(todo[: fails_after(seed, todo)], lambda tried: fails_after(seed, tried) is not None, patience)
+
+
+def fails_after(seed: int, todo: Iterable[Step]) -> int | None:
+    """After how many steps a run fails, if it does."""
+    taken = 0
+
+    def counted() -> Iterator[Step]:
+        nonlocal taken
+        for step in todo:
+            taken += 1
+            yield step
+
     try:
-        play(seed, todo)
+        play(seed, counted())
     except Exception:  # noqa: BLE001 - whatever it is
-        return True
-    return False
+        return taken
+    return None

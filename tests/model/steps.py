@@ -58,7 +58,7 @@ _WEIGHTS = {
     "cover": 3,
     "index": 5,
     "unindex": 1,
-    "prune": 2,
+    "prune": 3,
     "early_flush": 3,
     "early_rewrite": 3,
     "early_cover": 2,
@@ -100,8 +100,10 @@ def _step(chance: random.Random, kind: str, favourite: int, often: float = 0.6) 
     more: Any = None
     if kind in {"again", "question"}:
         more = chance.randint(2, 5)
-    elif kind in {"index", "unindex", "prune"}:
+    elif kind in {"index", "unindex"}:
         more = chance.randrange(1 << 16)
+    elif kind == "prune":
+        more = chance.randrange(4)  # an index that is searched
     elif kind in {"create", "rename", "drop"}:
         more = chance.randrange(6)
     elif kind in {"transact", "inside", "pledge"}:
@@ -109,11 +111,11 @@ def _step(chance: random.Random, kind: str, favourite: int, often: float = 0.6) 
     elif kind == "fault":
         more = chance.randrange(6)
     elif kind == "together":
-        inner = chance.choices(("early", "pledge", "early_flush", "early_cover"), (4, 4, 1, 1), k=chance.randint(1, 3))
+        inner = chance.choices(("early", "pledge", "early_flush", "early_cover"), (9, 9, 3, 1), k=chance.randint(1, 3))
         more = tuple(_step(chance, one, pick, 0.85) for one in inner)
     elif kind == "meanwhile":
         inner = chance.choices(list(_MEANWHILE), list(_MEANWHILE.values()), k=chance.randint(1, 3))
-        outer = chance.choice(("state", "transact", "flush", "optimize", "cover"))
+        outer = chance.choice(("state", "transact", "flush", "flush", "optimize", "cover"))
         more = tuple(_step(chance, one, pick, 0.85) for one in (outer, *inner))
     done = tuple(_do(chance) for _ in range(max(count, 1)))
     if kind in {"again", "prune"}:

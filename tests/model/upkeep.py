@@ -15,14 +15,15 @@ from tests.unit.covering import covered
 
 _AS_WRITTEN = {"stem": False, "remove_stop_words": False}
 INDEXES: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("id", "btree", {}),
-    ("v", "btree", {}),
-    ("g", "bitmap", {}),
     ("s", "inverted", _AS_WRITTEN),
     ("x", "ivf_flat", {"num_partitions": 1}),
     ("s", "inverted", _AS_WRITTEN),
     ("x", "ivf_flat", {"num_partitions": 1, "metric": "dot"}),
+    ("id", "btree", {}),
+    ("v", "btree", {}),
+    ("g", "bitmap", {}),
 )
+"""The first four are those that searches use."""
 
 Names = Iterable[str] | None
 """The tables to compare after a step; None if there was nothing to do."""
@@ -71,7 +72,6 @@ class Upkeep(Ground):
         return self._early_upkeep(lake, step, lake.optimize)
 
     def _early_cover(self, lake: Lake, step: Step) -> Names:
-        self._flush(lake, step)
         return self._early_upkeep(lake, step, lambda name: cover_all(lake, name))
 
     def _early_upkeep(self, lake: Lake, step: Step, run: Callable[[str], object]) -> Names:
