@@ -44,7 +44,7 @@ def rows_of_keys(version: Version, segment: Segment, keys: pa.Table, key: tuple[
     )
     found = [batch.column(ROW_ID).to_numpy().astype(np.int64)[wanted.first(batch) < NEVER] for batch in reader]
     row_ids = np.concatenate([NO_IDS, *found])
-    return row_ids if words is None else row_ids[~np.isin(row_ids, segment.hidden)]
+    return row_ids if words is None else row_ids[~segment.hides(row_ids)]
 
 
 def rows_with_keys(
@@ -59,7 +59,7 @@ def rows_with_keys(
     found = version.rows_of(names, where=words, without=None, limit=None, row_ids=True)
     right = np.ones(found.num_rows, dtype=np.bool_)
     if len(segment.hidden):
-        right = ~np.isin(found.column(ROW_ID).to_numpy(), segment.hidden)
+        right = ~segment.hides(found.column(ROW_ID).to_numpy())
     if len(key) > 1 or not types.is_integer(
         keys.schema.field(0).type
     ):  # what the index was asked is not all, or rounded

@@ -6,8 +6,11 @@ each bulk change of the tail is one more, so that rows already written are never
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from phalanx.contents import Head
@@ -42,6 +45,14 @@ class Segment(msgspec.Struct, frozen=True):
     def is_head(self) -> bool:
         """Whether its row ids are the table's own."""
         return self.fragments is None
+
+    def hides(self, row_ids: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Which of these row ids are hidden; they are few, and the hidden ones may be many."""
+        if not len(self.hidden):
+            return np.zeros(len(row_ids), dtype=np.bool_)
+        wanted = row_ids.astype(np.int64)
+        at = np.minimum(np.searchsorted(self.hidden, wanted), len(self.hidden) - 1)
+        return np.asarray(self.hidden[at] == wanted)
 
     def hide(self, row_ids: Ids) -> Segment:
         """With more rows hidden."""

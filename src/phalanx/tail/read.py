@@ -199,7 +199,7 @@ class Reading:
         for batch in reader:
             kept = batch if later is None else batch.filter(later.mask(batch))
             if sifted:
-                kept = kept.filter(pa.array(~np.isin(kept.column(ROW_ID).to_numpy(), segment.hidden)))
+                kept = kept.filter(pa.array(~segment.hides(kept.column(ROW_ID).to_numpy())))
             chosen = kept.select(wanted.names or [ROW_ID])
             yield chosen if not wanted.names or chosen.schema.equals(wanted) else chosen.cast(wanted)
 

@@ -5,9 +5,7 @@ compared one by one, and the nearest of all are the answer; distances are exact 
 both: a real Lance version is needed, so head and tail are written out unpublished, once for each state of the table.
 """
 
-import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -28,19 +26,8 @@ _OPTIONS = frozenset({"nprobes", "minimum_nprobes", "maximum_nprobes", "refine_f
 _RANK = 60
 """What a rank is damped by when two rankings are fused (reciprocal rank fusion)."""
 
-_AT_ONCE = 5_000
-"""Rows in memory that take long enough to compare them while Lance is searching."""
 _FEW = 64
-_beside = ThreadPoolExecutor(4, thread_name_prefix="phalanx-search")
-
-
-def _forked() -> None:
-    """A child has none of the threads."""
-    global _beside  # noqa: PLW0603
-    _beside = ThreadPoolExecutor(4, thread_name_prefix="phalanx-search")
-
-
-os.register_at_fork(after_in_child=_forked)
+_SPARE = 4
 
 Vector = Sequence[float] | npt.NDArray[np.floating[Any]]
 
@@ -66,19 +53,16 @@ class Search:
         query = self._query(vector, name, metric, options)
         segments, held = self._reading.overlay.segments, self._reading.overlay.memory
         exactly = np.asarray(query["q"], dtype=np.float64)
-        if held.rows.num_rows > _AT_ONCE:  # Lance and the product of a large matrix run without the interpreter
-            asked = [_beside.submit(self._near_in, segment, query) for segment in segments]
-            parts = [self._near_in_memory(name, exactly, metric), *(one.result() for one in asked)]
-        else:
-            parts = [self._near_in(segment, query) for segment in segments]
-            if held.count() or not parts:
-                parts.append(self._near_in_memory(name, exactly, metric))
+        parts = [self._near_in(segment, query) for segment in segments]
+        if held.count() or not parts:
+            parts.append(self._near_in_memory(name, exactly, metric))
         wanted = pa.schema([*(self._schema.field(one) for one in self._names), pa.field(DISTANCE, pa.float32())])
         chosen = [part.select(wanted.names) for part in parts]
         chosen = [part if part.schema.equals(wanted) else part.cast(wanted) for part in chosen]
         together = chosen[0] if len(chosen) == 1 else pa.concat_tables(chosen)
         order = np.argsort(together.column(DISTANCE).to_numpy(), kind="stable")[: self._k]
-        return together if len(chosen) == 1 and (np.diff(order) == 1).all() else together.take(order)
+        in_order = (order == np.arange(len(order))).all()
+        return together.slice(0, len(order)) if in_order else together.take(order)
 
     def by_text(self, version: Version, text: str, column: str | None) -> pa.Table:
         """The k rows that match best, best first, with their score; `version` is the table written out."""
@@ -128,12 +112,28 @@ class Search:
         version = self._reading.version(segment.manifest)
         pushed = None if self._predicate is None else self._pushed(version, self._predicate)
         if segment.is_head and (self._predicate is None or pushed is not None):
-            return version.nearest(self._names, query, where=pushed, without=segment.hidden)
+            return self._near_in_head(version, segment, query, pushed)
         if self._predicate is None:
             rows = np.setdiff1d(segment.first + np.arange(segment.count, dtype=np.int64), segment.hidden)
         else:
             rows = self._reading.matching(segment, self._predicate)
         return version.nearest(self._names, query, only=rows)
+
+    def _near_in_head(
+        self, version: Version, segment: Segment, query: Mapping[str, Any], where: str | None
+    ) -> pa.Table:
+        """The nearest rows of the head that are not hidden.
+
+        To tell Lance which ones are doubles the time of a search. So a few more are asked for than are wanted, and the
+        hidden ones are dropped; only if too few are left it is asked again, and told.
+        """
+        spare = _SPARE + 3 * self._k * len(segment.hidden) // max(1, version.rows)
+        if len(segment.hidden) and spare <= self._k + _SPARE:
+            found = version.nearest(self._names, {**query, "k": self._k + spare}, where=where)
+            found = found.filter(pa.array(~segment.hides(found.column(ROW_ID).to_numpy())))
+            if found.num_rows >= self._k:
+                return found
+        return version.nearest(self._names, query, where=where, without=segment.hidden)
 
     def _near_in_memory(self, column: str, query: npt.NDArray[np.float64], metric: str) -> pa.Table:
         held = self._reading.overlay.memory
