@@ -108,6 +108,33 @@ def test_a_carrier_that_stops_answering_is_left_and_does_no_harm_when_it_goes_on
     carrier.kill()
 
 
+@pytest.mark.parametrize("welcomes", [False, True])
+def test_a_carrier_that_never_reads_is_left(uri: str, monkeypatch: pytest.MonkeyPatch, *, welcomes: bool) -> None:
+    """What is sent to it fills the socket: its passenger does not hang, and goes by itself."""
+    monkeypatch.setattr(passenger, "_PATIENCE", 0.2)
+    with phalanx.open(uri) as lake, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(meeting_place(lake._store.place() or "", lake._log.lake))
+        listener.listen(8)
+        held = []
+
+        def welcome() -> None:
+            held.append(listener.accept()[0])
+            if welcomes:
+                held[0].sendall(carrying.framed(carrying.Welcome()))
+
+        host = threading.Thread(target=welcome)
+        host.start()
+        began = time.monotonic()
+        crowded(lake).append({"id": list(range(10, 30_010)), "v": [0] * 30_000}, stage=False)
+        assert time.monotonic() - began < 30
+        host.join()
+        assert lake._committer._passenger._connection is None
+        lake["t"].append([{"id": 1, "v": 0}])
+        assert lake["t"].count() == 30_002
+        for one in held:
+            one.close()
+
+
 def test_a_killed_carrier_is_replaced(uri: str, tmp_path: Path) -> None:
     """Six processes write, and whoever carries is killed, three times; what was acknowledged is there, once."""
     told = tmp_path / "told"

@@ -88,14 +88,16 @@ class Carrier:
         self._waker.close()
 
     def _serve(self) -> None:
-        while not self._closed:
-            for key, _ in self._selector.select():
-                if key.fileobj is self._listener:
-                    self._welcome()
-                elif key.fileobj is not self._wake:
-                    self._read(key.data)
-        self._selector.unregister(self._listener)
-        self._listener.close()
+        try:
+            while not self._closed:
+                for key, _ in self._selector.select():
+                    if key.fileobj is self._listener:
+                        self._welcome()
+                    elif key.fileobj is not self._wake:
+                        self._read(key.data)
+        finally:  # whatever happened, somebody else may carry from now on
+            self._selector.unregister(self._listener)
+            self._listener.close()
 
     def _welcome(self) -> None:
         with contextlib.suppress(OSError):  # whoever came has gone

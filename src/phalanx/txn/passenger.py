@@ -106,9 +106,14 @@ class Passenger:
         connection = self._connection
         if connection is None:
             return None
-        connection.settimeout(patience)
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has gone: perhaps with a farewell
+        try:
+            connection.settimeout(patience)
             connection.sendall(request)
+        except TimeoutError:
+            self._leave_alone()
+            return None
+        except OSError:
+            pass  # it has gone: perhaps with a farewell
         reply = self._listen(connection, patience)
         if reply is not None:
             self._shun = _FIRST_SHUN
@@ -123,13 +128,17 @@ class Passenger:
                 if not self._inbox.read(connection):
                     return None
         except TimeoutError:
-            self._eager_until = float("-inf")
-            self._shunned_until = self._clock.steady() + self._shun
-            self._shun = min(2 * self._shun, _LONGEST_SHUN)
+            self._leave_alone()
             return None
         except (OSError, ValueError, InvalidInputError):
             return None
         return reply
+
+    def _leave_alone(self) -> None:
+        """It does not answer: go alone for a while, longer each time."""
+        self._eager_until = float("-inf")
+        self._shunned_until = self._clock.steady() + self._shun
+        self._shun = min(2 * self._shun, _LONGEST_SHUN)
 
     def _look(self, lake: LakeId) -> bool:
         """Whether there is a carrier now. If there is none, this process becomes it, and commits by itself."""
