@@ -114,7 +114,9 @@ class Carrier:
         try:
             there = passenger.inbox.read(passenger.connection)
             intents = [intent for request in passenger.inbox.requests() for intent in self._taken(passenger, request)]
-        except (OSError, ValueError, PhalanxError) as error:
+        except OSError:  # it was killed
+            there, intents = False, []
+        except (ValueError, PhalanxError) as error:
             log.warning("a process that is carried sent something unreadable: %s", error)
             there, intents = False, []
         if intents:
