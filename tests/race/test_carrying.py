@@ -83,7 +83,6 @@ def test_a_carrier_that_stops_answering_is_left_and_does_no_harm_when_it_goes_on
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is halted with a request in its hands: the passenger goes by itself, and what the carrier does later is nothing."""
-    monkeypatch.setattr(passenger, "_PATIENCE", 0.2)
     begun = _context().Event()
     carrier = _context().Process(target=_carries, args=(uri, begun), daemon=True)
     carrier.start()
@@ -91,14 +90,16 @@ def test_a_carrier_that_stops_answering_is_left_and_does_no_harm_when_it_goes_on
     with phalanx.open(uri) as lake:
         crowded(lake).append([{"id": 10, "v": 0}])
         assert lake._committer._passenger._connection is not None
+        monkeypatch.setattr(passenger, "_PATIENCE", 0.2)
         os.kill(carrier.pid or 0, signal.SIGSTOP)
         began = time.monotonic()
         lake["t"].append([{"id": 11, "v": 0}])
         assert lake._committer._passenger._connection is None
         crowded(lake).append([{"id": 12, "v": 0}])
         assert lake._committer._passenger._connection is None, "it is asked again at once"
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         os.kill(carrier.pid or 0, signal.SIGCONT)
+        monkeypatch.undo()
         end = time.monotonic() + PATIENCE
         with phalanx.open(uri) as other:
             while 13 not in ids(other):  # the carrier answers again: it has read the request that nobody waits for
