@@ -155,6 +155,21 @@ def test_an_index_declared_anew_under_the_same_name_is_another_one(lake: Lake) -
     assert (found.index_type, found.details["metric_type"]) == ("IVF_FLAT", "DOT")
 
 
+def test_too_few_vectors_to_learn_from_are_no_trouble(lake: Lake) -> None:
+    """Zeros have no cosine, nulls no distance at all: until there are enough, rows are compared one by one."""
+    schema = pa.schema([("id", pa.int64()), ("x", pa.list_(pa.float32(), 2))])
+    table = lake.create_table("v", schema, key="id")
+    table.append([{"id": 1, "x": [0.0, 0.0]}, {"id": 2, "x": [1.0, 2.0]}, {"id": 3, "x": None}])
+    lake.flush("v")
+    table.create_index("x", "ivf_flat", metric="cosine", num_partitions=2)
+    assert coverage(lake, "v")["x_ivf_flat"] == (0, 1)
+    assert table.search([1.0, 2.0], k=3, metric="cosine")["id"].to_pylist() == [2]
+    table.append([{"id": one, "x": [1.0, float(one)]} for one in range(10, 60)])
+    lake.optimize("v")
+    assert coverage(lake, "v")["x_ivf_flat"] == (1, 1)
+    assert table.search([1.0, 59.0], k=1, metric="cosine")["id"].to_pylist() == [59]
+
+
 BAD: list[tuple[str, Callable[[Table], object]]] = [
     ("no column 'w'", lambda table: table.create_index("w")),
     ("no column None", lambda table: table.create_index(None)),  # type: ignore[arg-type]

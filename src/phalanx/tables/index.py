@@ -12,8 +12,12 @@ import msgspec
 from lance.dataset import Index as LanceIndex
 from lance.dataset import LanceOperation
 
+from phalanx.errors import PhalanxError
 from phalanx.tables.dataset import Datasets, Version, manifest_name
 from phalanx.tables.speaking import speaking
+
+_TOO_FEW = "KMeans cannot train"
+"""What Lance says where there are fewer usable vectors (no nulls, no zeros for the cosine) than partitions."""
 
 VECTOR = frozenset({"ivf_flat", "ivf_pq", "ivf_sq", "ivf_hnsw_pq", "ivf_hnsw_sq"})
 
@@ -58,6 +62,15 @@ def segments(version: Version) -> list[Segment]:
 
 def build(version: Version, spec: Spec, fragments: Sequence[int]) -> Built | None:
     """Build one segment: this is the work, and nothing is visible yet. None if there was too little to learn from."""
+    try:
+        return _built(version, spec, fragments)
+    except PhalanxError as error:
+        if spec.kind in VECTOR and _TOO_FEW in str(error):
+            return None
+        raise
+
+
+def _built(version: Version, spec: Spec, fragments: Sequence[int]) -> Built | None:
     with speaking(f"building an index on column {spec.column!r}"):
         made = version.dataset.create_index_uncommitted(
             spec.column,
