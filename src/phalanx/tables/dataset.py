@@ -167,6 +167,7 @@ class Version:
         where: str | None = None,
         without: Ids | None = None,
         only: Ids | None = None,
+        row_ids: bool = True,
     ) -> pa.Table:
         """The rows nearest to a vector, with `_distance` and `_rowid`; `query` is Lance's own description."""
         with speaking("searching a table"):
@@ -174,8 +175,8 @@ class Version:
                 columns=[*columns, "_distance"],
                 nearest=dict(query),
                 filter=where,
-                prefilter=True,
-                with_row_id=True,
+                prefilter=True if where is not None or without is not None or only is not None else None,
+                with_row_id=row_ids,
                 row_addr_blocklist=treemap(without) if without is not None and len(without) else None,
                 row_addr_allowlist=treemap(only) if only is not None else None,
             ).to_table()

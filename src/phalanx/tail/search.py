@@ -127,8 +127,10 @@ class Search:
         To tell Lance which ones are doubles the time of a search. So a few more are asked for than are wanted, and the
         hidden ones are dropped; only if too few are left it is asked again, and told.
         """
+        if not len(segment.hidden):
+            return version.nearest(self._names, query, where=where, row_ids=False)
         spare = _SPARE + 3 * self._k * len(segment.hidden) // max(1, version.rows)
-        if len(segment.hidden) and spare <= self._k + _SPARE:
+        if spare <= self._k + _SPARE:
             found = version.nearest(self._names, {**query, "k": self._k + spare}, where=where)
             found = found.filter(pa.array(~segment.hides(found.column(ROW_ID).to_numpy())))
             if found.num_rows >= self._k:
