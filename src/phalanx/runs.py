@@ -42,7 +42,7 @@ def decode_ids(data: bytes | memoryview) -> Ids:
     """The inverse of `encode_ids`."""
     try:
         runs = _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         msg = f"row numbers in the log cannot be read: {error}; run `phalanx check`"
         raise CorruptionError(msg) from error
     if not runs:

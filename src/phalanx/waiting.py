@@ -62,7 +62,14 @@ class Stored:
         if self._read is None:
             try:
                 self._read = _decoder.decode(_ARRAY.pack(_ARRAY_32, self.until - self.first) + self.data())
-            except (msgspec.DecodeError, RecursionError, pa.ArrowException, struct.error, OSError) as error:
+            except (
+                msgspec.DecodeError,
+                UnicodeDecodeError,
+                RecursionError,
+                pa.ArrowException,
+                struct.error,
+                OSError,
+            ) as error:
                 raise CorruptionError(f"the items of a tail cannot be read: {error}; run `phalanx check`") from error
         return self._read[seq - self.first]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from phalanx.errors import CorruptionError, InvalidInputError, UnsupportedError
@@ -139,6 +139,7 @@ def test_arbitrary_bytes_are_refused(data: bytes) -> None:
 
 
 @given(st.binary(max_size=512), st.lists(st.binary(max_size=64), max_size=3))
+@example(b"\x93\x00\xa3\x00\x00\x80", [])  # a text that is none
 def test_a_valid_frame_with_any_body_is_refused_or_read(body: bytes, payloads: list[bytes]) -> None:
     """The body is decoded strictly, whatever a well-formed envelope holds."""
     data, _ = frame.encode(entry.MAGIC, LAKE, ATTEMPT, body, payloads)

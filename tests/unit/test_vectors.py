@@ -51,6 +51,16 @@ def test_the_nearest_are_those_of_comparing_all(
         assert all(held[place] is not None and (only is None or only[place]) for place in places)
 
 
+def test_those_that_cannot_be_told_do_not_hide_the_others() -> None:
+    """A vector that is infinite has no cosine: the ones beside it have, left out of the mask or not."""
+    held = [[0.0, 0.0, 0.0]] * 3 + [[0.0, 0.0, float("inf")], [0.0, 0.0, 1.0], [0.0, 0.0, float("inf")]]
+    vectors = Vectors(pa.chunked_array([pa.array(held, pa.list_(pa.float32(), SIZE))]))
+    with np.errstate(all="ignore"):
+        for only in (None, np.arange(len(held)) == 4):
+            places, found = vectors.nearest(np.asarray([0.0, 0.0, 1.0]), "cosine", 5, only)
+            assert (places.tolist(), found.tolist()) == ([4], [0.0])
+
+
 def test_few_are_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of ten thousand, about as many as are asked for: that is what makes it quick."""
     chance = np.random.default_rng(7)

@@ -90,7 +90,7 @@ def _numbers(text: str | None) -> list[float] | None:
         return None
     try:
         return msgspec.json.decode(text, type=list[float])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInputError(f'--vector takes numbers, as "[0.1, 0.2]": {error}') from error
 
 

@@ -108,7 +108,7 @@ def decode(data: bytes, fold: Fold[S], where: str) -> Base[S]:
             msg = f"{where} was folded by rules of version {body.fold}, and this Phalanx has version {fold.version}"
             raise UnsupportedError(msg)
         state = fold.load(body.state)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         msg = f"{where} is malformed: {error}; run `phalanx check`"
         raise CorruptionError(msg) from error
     recent = Recent.load(*body.recent)

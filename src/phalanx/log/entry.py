@@ -116,7 +116,7 @@ def unseal(encoded: bytes, payloads: Sequence[bytes]) -> Sealed:
     """A transaction that was encoded, here or by another process, checked."""
     try:
         transaction = _transaction_decoder.decode(encoded)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _unwritable(error) from error
     size = len(encoded) + sum([len(payload) + 128 for payload in payloads])
     if transaction.payloads != len(payloads) or size > frame.MAX_FRAME - (1 << 16):
@@ -151,7 +151,7 @@ def decode(data: bytes, where: str) -> Entry:
     found = frame.decode(MAGIC, data, where, FEATURES)
     try:
         body = _decoder.decode(found.body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         msg = f"{where} is malformed: {error}; run `phalanx check`"
         raise CorruptionError(msg) from error
     if sum([transaction.payloads for transaction in body.transactions]) != len(found.payloads):

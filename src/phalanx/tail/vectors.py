@@ -62,9 +62,9 @@ class Vectors:
                 scale = lengths * size
                 found, off = 1 - product / scale, off / scale + 4 * _EPSILON
             told = np.isfinite(found + off)
-            if never is not None:
-                told, found = told | never, np.where(never, np.inf, found)  # to leave them out is cheaper than to copy
-            most = np.partition(np.where(told, found + off, np.inf), k - 1)[k - 1]
+            # To leave some out here is cheaper than to copy the others.
+            counted = told if never is None else told & ~never
+            most = np.partition(np.where(counted, found + off, np.inf), k - 1)[k - 1]
             likely = ~told | (found - off <= most)  # what cannot be told is compared
         return np.flatnonzero(likely if never is None else likely & ~never)
 
