@@ -223,6 +223,25 @@ def test_a_transaction_that_only_adds_rows_rides_with_the_names_of_its_tables(pa
     assert [first[name].get(7) for name in ("u", "old")] == [{"id": 7, "v": 7}, None]
 
 
+def test_who_only_writes_for_long_is_carried_all_the_same(tmp_path: Path) -> None:
+    """It never reads the log, which remembers the last ids only: what is new to the log was never forgotten by it."""
+    path = tmp_path / "short"
+    with phalanx.open(path, create=True, durability="os", settings={"remembered": 20}) as first:
+        first.create_table("t", {"id": [0], "v": [0]})
+        table = first["t"]
+        with phalanx.open(path) as second:
+            mine = second["t"]
+            crowded(first).append([{"id": 1, "v": 0}])
+            second._committer._passenger.lost()
+            for number in range(2, 60):
+                mine.append([{"id": number, "v": 0}])  # each is answered, and the next is sent with what that says
+            assert _carried(second) >= 58
+            for number in range(60, 100):
+                table.append([{"id": number, "v": 0}])  # by others, while it is idle
+            mine.append([{"id": 100, "v": 0}])
+            assert ids(first) == list(range(101))
+
+
 def test_a_large_change_goes_by_itself(pair: tuple[Lake, Lake]) -> None:
     """Copying it to another process gains nothing."""
     _, second = pair

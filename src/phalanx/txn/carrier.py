@@ -36,7 +36,7 @@ from phalanx.txn.intent import Intent
 
 log = logging.getLogger("phalanx.txn")
 
-_FULL = UnavailableError("the tail is full")
+_LEFT = UnavailableError("it is left to its own process")
 
 
 class Carrier:
@@ -47,12 +47,12 @@ class Carrier:
         listener: socket.socket,
         clock: Clock,
         hand_in: Callable[[list[Intent]], None],
-        room: Callable[[str], bool],
+        takes: Callable[[Intent], bool],
     ) -> None:
         self._listener = listener
         self._clock = clock
         self._hand_in = hand_in
-        self._room = room
+        self._takes = takes
         self._selector = selectors.DefaultSelector()
         self._wake, self._waker = socket.socketpair()
         self._closed = False
@@ -68,9 +68,10 @@ class Carrier:
 
     def stop(self) -> None:
         """Take nothing more: the meeting place is free for another process. What was taken is still answered."""
-        self._closed = True
-        self._waker.send(b"x")
-        self._thread.join()
+        if not self._closed:
+            self._closed = True
+            self._waker.send(b"x")
+            self._thread.join()
 
     def hang_up(self) -> None:
         """Everything is answered: let the passengers go, and tell them that what they send now was not taken."""
@@ -126,7 +127,7 @@ class Carrier:
             passenger.connection.close()
 
     def _taken(self, passenger: "_Passenger", request: Request) -> list[Intent]:
-        """What is to be committed for a request; one for a table whose tail is full is left to its own process."""
+        """What is to be committed for a request; what is not taken is left to its own process."""
         errand = _Errand(passenger, len(request.parcels))
         given = [
             Intent(
@@ -142,9 +143,9 @@ class Carrier:
         ]
         if not given or not all(map(can_ride, given)):
             raise InvalidInputError("only changes of rows are carried")
-        taken = [intent for intent in given if all(map(self._room, intent.tables()))]
-        settle((intent.ack, _FULL) for intent in given if intent not in taken)
-        return taken
+        taken = [self._takes(intent) for intent in given]
+        settle((intent.ack, _LEFT) for intent, mine in zip(given, taken, strict=True) if not mine)
+        return [intent for intent, mine in zip(given, taken, strict=True) if mine]
 
 
 class _Passenger:
@@ -158,7 +159,7 @@ class _Passenger:
         try:
             data = framed(reply)
             if self.connection.send(data) < len(data):
-                self.connection.close()
+                self.connection.shutdown(socket.SHUT_RDWR)  # the thread that reads closes it
         except OSError:
             return  # it went, or does not listen: then it finds out by itself
 

@@ -82,6 +82,7 @@ class Committer:
         self._watch = Watch(self._give_up_overdue)
         place = store.place if carry else _nowhere
         self._passenger = Passenger(place, clock, self._writer, self._become_carrier)
+        self._answered = 0
         self.upkeep: Upkeep | None = None
 
     def commit(self, intent: Intent) -> int:
@@ -175,7 +176,9 @@ class Committer:
         riding = [intent for intent in waiting if intent.certain and can_ride(intent)]
         if not riding:
             return waiting
-        since = self._log.next.position + 1
+        # What was never sent is nowhere yet, so it can only land above what is known to exist. Who is carried reads
+        # nothing, and knows the end by what it was answered.
+        since = max(self._log.next.position, self._answered) + 1
         found = self._passenger.carried(self._log.lake, riding, since, self._log.put_time)
         if found is None:
             return waiting
@@ -183,14 +186,18 @@ class Committer:
             if answer == UNSURE:
                 intent.lent_at = since
         landed = {id(intent): answer for intent, answer in zip(riding, found, strict=True) if answer > 0}
+        self._answered = max([self._answered, *landed.values()])
         ack.settle((intent.ack, landed[id(intent)]) for intent in riding if id(intent) in landed)
         return [intent for intent in waiting if id(intent) not in landed]
 
     def _become_carrier(self, listener: socket.socket) -> Carrier:
-        return Carrier(listener, self._clock, self._take_over, self._has_room)
+        return Carrier(listener, self._clock, self._take_over, self._takes)
 
-    def _has_room(self, table: str) -> bool:
-        return self.upkeep is None or self.upkeep.has_room(table)
+    def _takes(self, intent: Intent) -> bool:
+        """Whether to carry it: not if its table's tail is full, or if it may stand where the log has forgotten it."""
+        if intent.lent_at is None or not self._log.remembers(intent.lent_at):
+            return False
+        return self.upkeep is None or all(map(self.upkeep.has_room, intent.tables()))
 
     def _take_over(self, intents: list[Intent]) -> None:
         try:

@@ -98,6 +98,7 @@ class Passenger:
     def hang_up(self) -> None:
         """All that was carried is answered."""
         if self._carrier is not None:
+            self._carrier.stop()  # it may have begun while the handle was being closed
             self._carrier.hang_up()
             self._carrier = None
 
