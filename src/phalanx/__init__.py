@@ -3,6 +3,7 @@
 from phalanx.describe import TableInfo
 from phalanx.errors import (
     AlreadyExistsError,
+    ChangesExpiredError,
     CommitUnknownError,
     ConflictError,
     CorruptionError,
@@ -11,10 +12,12 @@ from phalanx.errors import (
     InvalidInputError,
     NotFoundError,
     PhalanxError,
+    SchemaChangedError,
     SnapshotExpiredError,
     StateError,
     UnavailableError,
     UnsupportedError,
+    VersionDeletedError,
 )
 from phalanx.history import Change, Commit
 from phalanx.lake import Lake
@@ -31,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AlreadyExistsError",
     "Change",
+    "ChangesExpiredError",
     "Commit",
     "CommitUnknownError",
     "ConflictError",
@@ -43,6 +47,7 @@ __all__ = [
     "NotFoundError",
     "Optimized",
     "PhalanxError",
+    "SchemaChangedError",
     "Snapshot",
     "SnapshotExpiredError",
     "StateError",
@@ -51,6 +56,7 @@ __all__ = [
     "Transaction",
     "UnavailableError",
     "UnsupportedError",
+    "VersionDeletedError",
     "__version__",
     "actions",
     "open",

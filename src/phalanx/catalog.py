@@ -20,6 +20,7 @@ from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.action import Settings
 from phalanx.log.entry import Landing, Transaction
+from phalanx.versions import Versions
 from phalanx.waiting import Items
 
 Name = tuple[str, ...]
@@ -31,8 +32,6 @@ class Table(msgspec.Struct, frozen=True):
     id: str
     created: int
     properties: dict[str, str]
-    schema: bytes = b""
-    key: tuple[str, ...] = ()
 
 
 class Namespace(msgspec.Struct, frozen=True):
@@ -68,6 +67,8 @@ class State(msgspec.Struct, frozen=True):
     tags: HashTrieMap[str, Tag] = HashTrieMap()
     properties: HashTrieMap[str, str] = HashTrieMap()
     progress: HashTrieMap[str, Mark] = HashTrieMap()
+    deregistered: HashTrieMap[str, int] = HashTrieMap()
+    """Incarnations whose files are no longer the lake's, and the position of the commit that said so."""
 
 
 def within(state: State, namespace: Name) -> tuple[list[Name], list[Name]]:
@@ -119,8 +120,8 @@ def _drop_namespace(state: State, landing: Landing, action: do.DropNamespace) ->
 
 
 def _create_table(state: State, landing: Landing, action: do.CreateTable) -> State:
-    made = Table(action.table, landing.position, action.properties, action.schema, action.key)
-    empty = held.created(landing.position, landing.place, action.manifest)
+    made = Table(action.table, landing.position, action.properties)
+    empty = held.created(landing, action.manifest, it.Layout(0, action.schema, action.key))
     return msgspec.structs.replace(
         state,
         tables=state.tables.insert(action.name, made),
@@ -135,6 +136,25 @@ def _drop_table(state: State, landing: Landing, action: do.DropTable) -> State:
         tables=state.tables.remove(action.name),
         names=state.names.remove(action.table),
         contents=state.contents.remove(action.table),
+    )
+
+
+def _deregister_table(state: State, landing: Landing, action: do.DeregisterTable) -> State:
+    left = state.deregistered.insert(action.table, landing.position)
+    return msgspec.structs.replace(
+        _drop_table(state, landing, do.DropTable(action.name, action.table)), deregistered=left
+    )
+
+
+def _revive_table(state: State, landing: Landing, action: do.ReviveTable) -> State:
+    made = Table(action.table, action.created, action.properties)
+    nothing = held.revived(action.version, action.versions, action.deleted)
+    return msgspec.structs.replace(
+        state,
+        tables=state.tables.insert(action.name, made),
+        names=state.names.insert(action.table, action.name),
+        contents=state.contents.insert(action.table, nothing),
+        deregistered=state.deregistered.discard(action.table),
     )
 
 
@@ -178,34 +198,12 @@ def _holding(state: State, table: str, contents: Contents) -> State:
         state.tags,
         state.properties,
         state.progress,
+        state.deregistered,
     )
 
 
-def _item(state: State, landing: Landing, action: it.Item) -> State:
-    after = held.land(state.contents[action.table], landing, action)
-    return _holding(state, action.table, after)
-
-
-def _flush(state: State, landing: Landing, action: it.Flush) -> State:
-    after = held.flush(state.contents[action.table], landing, action)
-    return _holding(state, action.table, after)
-
-
-def _rewrite(state: State, landing: Landing, action: it.Rewrite) -> State:
-    after = held.rewrite(state.contents[action.table], landing, action)
-    return _holding(state, action.table, after)
-
-
-def _cover(state: State, landing: Landing, action: it.Cover) -> State:
-    return _holding(state, action.table, held.cover(state.contents[action.table], landing, action))
-
-
-def _declare_index(state: State, landing: Landing, action: it.DeclareIndex) -> State:
-    return _holding(state, action.table, held.declare(state.contents[action.table], landing, action))
-
-
-def _drop_index(state: State, landing: Landing, action: it.DropIndex) -> State:
-    return _holding(state, action.table, held.forget(state.contents[action.table], action))
+def _within_table(state: State, landing: Landing, action: held.TableAction) -> State:
+    return _holding(state, action.table, held.step(state.contents[action.table], landing, action))
 
 
 _STEPS: Mapping[type, Callable[[State, Landing, Any], State]] = {
@@ -215,17 +213,14 @@ _STEPS: Mapping[type, Callable[[State, Landing, Any], State]] = {
     do.DropNamespace: _drop_namespace,
     do.CreateTable: _create_table,
     do.DropTable: _drop_table,
+    do.DeregisterTable: _deregister_table,
+    do.ReviveTable: _revive_table,
     do.RenameTable: _rename_table,
     do.PutTag: _tag,
     do.Untag: _untag,
     do.SetProperty: _set_property,
     do.Progress: _progress,
-    it.Flush: _flush,
-    it.Rewrite: _rewrite,
-    it.Cover: _cover,
-    it.DeclareIndex: _declare_index,
-    it.DropIndex: _drop_index,
-    **dict.fromkeys(get_args(it.Item), _item),
+    **dict.fromkeys(get_args(held.TableAction), _within_table),
 }
 
 
@@ -244,7 +239,10 @@ class _Contents(msgspec.Struct, frozen=True, array_like=True):
     moved: int
     flushed: int
     weight: Weight
-    indexes: tuple[held.Index, ...]
+    indexes: tuple[it.Index, ...]
+    layouts: tuple[it.Layout, ...]
+    versions: Versions
+    deleted: tuple[tuple[int, int], ...]
 
 
 class _Dump(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -258,6 +256,7 @@ class _Dump(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tags: list[tuple[str, Tag]]
     properties: list[tuple[str, str]]
     progress: list[tuple[str, Mark]]
+    deregistered: list[tuple[str, int]]
 
 
 _encoder = msgspec.msgpack.Encoder(order="sorted")
@@ -269,7 +268,7 @@ _V = TypeVar("_V")
 class Catalog:
     """The fold as the log wants it: see `phalanx.log.base.Fold`."""
 
-    version = 3
+    version = 4
 
     def empty(self) -> State:
         """See `Fold`."""
@@ -295,6 +294,7 @@ class Catalog:
                 _sorted(state.tags),
                 _sorted(state.properties),
                 _sorted(state.progress),
+                _sorted(state.deregistered),
             )
         )
 
@@ -311,6 +311,7 @@ class Catalog:
             HashTrieMap(found.tags),
             HashTrieMap(found.properties),
             HashTrieMap(found.progress),
+            HashTrieMap(found.deregistered),
         )
 
 

@@ -6,37 +6,24 @@ staged on another head changes nothing here, and the judge keeps it from landing
 for rows is left to `tail/`.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, get_args
 
 import msgspec
 
 from phalanx.log import item as it
 from phalanx.log.entry import Landing
 from phalanx.runs import Ids, decode_ids, encode_ids, renumbered
+from phalanx.versions import Versions, unpack_versions
 from phalanx.waiting import Items, Pending
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The Lance version a table stands on, and the row id that the next row written out gets."""
+    """The Lance version a table stands on, the row id that the next row written out gets, and the columns it has."""
 
     manifest: int = 0
     next_row_id: int = 0
-
-
-class Index(msgspec.Struct, frozen=True, gc=False):
-    """An index that a table wants; `since` is the position that declared it."""
-
-    name: str
-    column: str
-    kind: it.IndexKind
-    options: dict[str, int | float | str | bool]
-    since: int = 0
-
-    @property
-    def stored(self) -> str:
-        """What Lance calls it: one that is dropped and declared anew under the same name is another one."""
-        return f"{self.name}-{self.since}" if self.since else self.name
+    layout: int = 0
 
 
 class Weight(msgspec.Struct, frozen=True, gc=False):
@@ -73,16 +60,53 @@ class Contents(msgspec.Struct, frozen=True, gc=False):
     moved: int = 0
     flushed: int = 0
     weight: Weight = Weight()
-    indexes: tuple[Index, ...] = ()
+    indexes: tuple[it.Index, ...] = ()
+    layouts: tuple[it.Layout, ...] = (it.Layout(0, b"", ()),)
+    """The columns that the table has had, oldest first; the last ones are those it has."""
+    versions: Versions = Versions()
+    deleted: tuple[tuple[int, int], ...] = ()
+    """Ranges of versions that were deleted, ascending and apart."""
+
+    @property
+    def layout(self) -> it.Layout:
+        """The columns that the table has."""
+        return self.layouts[-1]
 
     def pending(self, first: int | None = None) -> Iterator[Pending]:
         """The items of the tail in order, from number `first` on."""
         return (self.items[seq] for seq in range(self.first if first is None else first, self.until))
 
 
-def created(position: int, place: int, manifest: int) -> Contents:
-    """A table that was just created: it stands on an empty version, and has not moved."""
-    return Contents(version=1, head=Head(manifest), changed=position, place=place, flushed=position)
+def created(landing: Landing, manifest: int, layout: it.Layout) -> Contents:
+    """A table that was just created: it stands on an empty version, and has not moved.
+
+    One that was only declared has no version yet.
+    """
+    position, place = landing.position, landing.place
+    version = 1 if manifest else 0
+    versions = Versions().add(1, position, place) if manifest else Versions()
+    return Contents(
+        version=version,
+        head=Head(manifest),
+        changed=position,
+        place=place,
+        flushed=position,
+        layouts=(layout,),
+        versions=versions,
+    )
+
+
+def revived(version: int, versions: bytes, deleted: tuple[tuple[int, int], ...]) -> Contents:
+    """A table that was dropped and is there again, as yet without rows."""
+    return Contents(version=version, versions=unpack_versions(versions), deleted=deleted)
+
+
+def since(contents: Contents, layout: int) -> tuple[it.Layout, ...] | None:
+    """The layouts that followed one; None if the table never had it, or has been restored to before it."""
+    for at in range(len(contents.layouts) - 1, -1, -1):
+        if contents.layouts[at].id == layout:
+            return contents.layouts[at + 1 :]
+    return None
 
 
 def weigh(pending: Pending) -> Weight:
@@ -93,27 +117,46 @@ def weigh(pending: Pending) -> Weight:
         return Weight(0, len(item.where or ""), 1)
     if isinstance(item, it.DeleteKeys | it.DeleteRows):
         return Weight(item.count, size, 0)
+    if isinstance(item, it.Alter):
+        return Weight(0, 0, 1)
     if isinstance(item.rows, it.Inline):
         return Weight(item.rows.count, size, 0)
     return Weight(0, 0, 1)  # each one is a set of files of its own, which every read has to open
 
 
-def land(contents: Contents, landing: Landing, item: it.Item) -> Contents:
+def _counted(contents: Contents, landing: Landing) -> tuple[int, Versions]:
+    """The version that a change makes, which is one for all changes of a transaction, and where each landed."""
+    position, place = landing.position, landing.place
+    if contents.changed == position and contents.place == place and contents.version:
+        return contents.version, contents.versions
+    version = contents.version + 1
+    return version, contents.versions.add(version, position, place)
+
+
+def land(contents: Contents, landing: Landing, item: it.Waiting) -> Contents:
     """The contents after one more item. Every process does this for every item: it is written to be quick."""
     position, place = landing.position, landing.place
-    again = contents.changed == position and contents.place == place
-    version = contents.version if again else contents.version + 1
+    version, versions = _counted(contents, landing)
     rows = getattr(item, "rows", None)
     if isinstance(rows, it.Staged):
         if becomes_head(contents, rows):
-            head = Head(rows.manifest, rows.next_row_id)
+            head = Head(rows.manifest, rows.next_row_id, contents.head.layout)
             return msgspec.structs.replace(
-                contents, head=head, version=version, changed=position, place=place, moved=position, flushed=position
+                contents,
+                head=head,
+                version=version,
+                changed=position,
+                place=place,
+                moved=position,
+                flushed=position,
+                versions=versions,
             )
         if isinstance(item, it.Upsert) and rows.generation != contents.generation:
             item = msgspec.structs.replace(item, hidden=None)  # it was matched with rows of another branch (rule C6)
     seq = contents.until
     pending = Pending(seq, position, place, contents.serial, *taken(item, landing.payloads))
+    if isinstance(item, it.Alter):
+        contents = _altered(contents, landing, item)
     return Contents(
         contents.generation,
         version,
@@ -128,7 +171,92 @@ def land(contents: Contents, landing: Landing, item: it.Item) -> Contents:
         contents.flushed,
         contents.weight.plus(weigh(pending)),
         contents.indexes,
+        contents.layouts,
+        versions,
+        contents.deleted,
     )
+
+
+def _altered(contents: Contents, landing: Landing, action: it.Alter) -> Contents:
+    """With other columns: an index follows its column's name, goes with it, and is built anew for another type."""
+    indexes = list(contents.indexes)
+    for step in action.layout.steps:
+        if isinstance(step, it.RenameColumn):
+            indexes = [
+                msgspec.structs.replace(one, column=step.to) if one.column == step.name else one for one in indexes
+            ]
+        elif isinstance(step, it.DropColumn):
+            indexes = [one for one in indexes if one.column != step.name]
+        elif isinstance(step, it.WidenColumn):
+            name = step.name
+            indexes = [
+                msgspec.structs.replace(one, since=landing.position) if one.column == name else one for one in indexes
+            ]
+    return msgspec.structs.replace(contents, layouts=(*contents.layouts, action.layout), indexes=tuple(indexes))
+
+
+def restore(contents: Contents, landing: Landing, action: it.Restore) -> Contents:
+    """The contents after a table became again what it was: another generation, so that nothing staged before fits."""
+    head = Head(action.head, action.next_row_id, action.layouts[-1].id)
+    return _replaced(contents, landing, head, landing.position, action.layouts, action.indexes)
+
+
+def advance(contents: Contents, landing: Landing, action: it.Advance) -> Contents:
+    """The contents after a client of the namespace made the next version."""
+    layouts = contents.layouts if action.layout is None else (*contents.layouts, action.layout)
+    if contents.version == 0 and action.layout is not None:
+        layouts = (action.layout,)  # it was only declared until now
+    names = frozenset(action.columns) if action.layout is not None else None
+    indexes = tuple(one for one in contents.indexes if names is None or one.column in names)
+    head = Head(action.head, action.next_row_id, layouts[-1].id)
+    return _replaced(contents, landing, head, contents.generation, layouts, indexes)
+
+
+def _replaced(
+    contents: Contents,
+    landing: Landing,
+    head: Head,
+    generation: int,
+    layouts: tuple[it.Layout, ...],
+    indexes: tuple[it.Index, ...],
+) -> Contents:
+    """All that was there, tail included, has become another head."""
+    version, versions = _counted(contents, landing)
+    position = landing.position
+    return Contents(
+        generation,
+        version,
+        head,
+        contents.until,
+        contents.until,
+        Items(),
+        contents.serial,
+        position,
+        landing.place,
+        position,
+        position,
+        Weight(),
+        indexes,
+        layouts,
+        versions,
+        contents.deleted,
+    )
+
+
+def delete_versions(contents: Contents, action: it.DeleteVersions) -> Contents:
+    """The contents of a table some of whose versions can no longer be read."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted((*contents.deleted, *action.ranges)):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return msgspec.structs.replace(contents, deleted=tuple(merged))
+
+
+def is_deleted(contents: Contents, version: int) -> bool:
+    """Whether a version was deleted."""
+    return any(first <= version <= last for first, last in contents.deleted)
 
 
 def becomes_head(contents: Contents, rows: it.Staged) -> bool:
@@ -141,15 +269,17 @@ def flush(contents: Contents, landing: Landing, action: it.Flush) -> Contents:
     """The contents after items were written out."""
     if flush_is_void(contents, action):
         return contents
-    items, weight = contents.items, contents.weight
+    items, weight, layout = contents.items, contents.weight, contents.head.layout
     for seq in range(action.first, action.until):
+        item = items[seq].item
+        layout = item.layout.id if isinstance(item, it.Alter) else layout
         weight = weight.plus(weigh(items[seq]), -1)
         items = items.remove(seq)
     if action.moved is not None:
         items, weight = _renumbered(items, weight, range(action.until, contents.until), action, landing)
     return msgspec.structs.replace(
         contents,
-        head=Head(action.head, action.next_row_id),
+        head=Head(action.head, action.next_row_id, layout),
         first=action.until,
         items=items,
         weight=weight,
@@ -183,7 +313,7 @@ def rewrite(contents: Contents, landing: Landing, action: it.Rewrite) -> Content
     """The contents after fragments of the head were written anew."""
     if rewrite_is_void(contents, action):
         return contents
-    head = Head(action.head, contents.head.next_row_id)
+    head = Head(action.head, contents.head.next_row_id, contents.head.layout)
     return msgspec.structs.replace(contents, head=head, moved=landing.position)
 
 
@@ -196,7 +326,7 @@ def cover(contents: Contents, landing: Landing, action: it.Cover) -> Contents:
     """The contents after indexes were built."""
     if cover_is_void(contents, action):
         return contents
-    head = Head(action.head, contents.head.next_row_id)
+    head = Head(action.head, contents.head.next_row_id, contents.head.layout)
     return msgspec.structs.replace(contents, head=head, moved=landing.position)
 
 
@@ -207,7 +337,7 @@ def cover_is_void(contents: Contents, action: it.Cover) -> bool:
 
 def declare(contents: Contents, landing: Landing, action: it.DeclareIndex) -> Contents:
     """The contents of a table that wants one more index."""
-    wanted = Index(action.name, action.column, action.kind, action.options, landing.position)
+    wanted = it.Index(action.name, action.column, action.kind, action.options, landing.position)
     return msgspec.structs.replace(contents, indexes=(*contents.indexes, wanted))
 
 
@@ -217,7 +347,29 @@ def forget(contents: Contents, action: it.DropIndex) -> Contents:
     return msgspec.structs.replace(contents, indexes=kept)
 
 
-def taken(item: it.Item, payloads: Sequence[bytes | memoryview]) -> tuple[it.Item, tuple[bytes, ...]]:
+TableAction = it.Item | it.Upkeep | it.Indexing | it.Other
+"""What happens to one table."""
+
+
+def step(contents: Contents, landing: Landing, action: TableAction) -> Contents:
+    """The contents after one more action."""
+    return _STEPS[type(action)](contents, landing, action)
+
+
+_STEPS: Mapping[type, Callable[[Contents, Landing, Any], Contents]] = {
+    it.Flush: flush,
+    it.Rewrite: rewrite,
+    it.Cover: cover,
+    it.DeclareIndex: declare,
+    it.DropIndex: lambda contents, _, action: forget(contents, action),
+    it.Restore: restore,
+    it.Advance: advance,
+    it.DeleteVersions: lambda contents, _, action: delete_versions(contents, action),
+    **dict.fromkeys(get_args(it.Waiting), land),
+}
+
+
+def taken(item: it.Waiting, payloads: Sequence[bytes | memoryview]) -> tuple[it.Waiting, tuple[bytes, ...]]:
     """The item with only its own payloads, so that a tail does not keep whole entries alive."""
     if not payloads:
         return item, ()

@@ -2,6 +2,7 @@
 
     PhalanxError
     ├── ConflictError            run the transaction again on a newer snapshot
+    │   └── SchemaChangedError   the table's columns changed meanwhile: look at them, and run it again
     ├── CommitUnknownError       look first: the change may or may not be in the log
     ├── UnavailableError         back off and try again: storage did not answer, or refused for now
     │   └── DeadlineError        the deadline passed; the change is known not to be committed
@@ -9,7 +10,9 @@
     ├── AlreadyExistsError       choose another name, or use what is there
     ├── InvalidInputError        correct the argument
     ├── StateError               the handle, or the lake, is not in a state that allows this
-    │   └── SnapshotExpiredError choose a newer snapshot
+    │   ├── SnapshotExpiredError choose a newer snapshot
+    │   │   └── ChangesExpiredError  read the table as a whole, and follow its changes from there
+    │   └── VersionDeletedError  choose another version of the table
     ├── UnsupportedError         upgrade Phalanx, or use another file system
     ├── CorruptionError          stop, and run `phalanx check`
     └── InternalError            a bug in Phalanx: report it
@@ -31,6 +34,10 @@ class ConflictError(PhalanxError):
     def __init__(self, message: str, *, position: int | None = None) -> None:
         super().__init__(message)
         self.position = position
+
+
+class SchemaChangedError(ConflictError):
+    """The change was made for columns that the table no longer has."""
 
 
 class CommitUnknownError(PhalanxError):
@@ -65,6 +72,14 @@ class StateError(PhalanxError):
 
 class SnapshotExpiredError(StateError):
     """The position lies below the retained log."""
+
+
+class ChangesExpiredError(SnapshotExpiredError):
+    """Changes were asked for that lie below the retained log."""
+
+
+class VersionDeletedError(StateError):
+    """This version of the table was deleted."""
 
 
 class UnsupportedError(PhalanxError):

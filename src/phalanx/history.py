@@ -9,6 +9,9 @@ import msgspec
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Entry
+from phalanx.schema import decode_schema
+from phalanx.tail.effects import Counted
+from phalanx.versions import Landed
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -46,7 +49,7 @@ def commits(position: int, entry: Entry, names: Names) -> list[Commit]:
 
 def describe(action: do.Action, names: Names) -> str:
     """An action in a few words."""
-    if isinstance(action, it.Item | it.Upkeep | it.Indexing):
+    if isinstance(action, it.Item | it.Upkeep | it.Indexing | it.Other):
         name = names.get(action.table)
         return f"{_ITEM_WORDS[type(action)](action)} {'a dropped table' if name is None else _dotted(name)}"
     return _WORDS[type(action)](action)
@@ -63,19 +66,26 @@ class Change(msgspec.Struct, frozen=True):
     note: str
     operation: str
     transaction: str
+    rows: Counted | None = None
+    """How many rows it inserted, updated and deleted, if that was asked for."""
 
 
-def changes(table: str, version: int, entries: Iterable[tuple[int, Entry]]) -> Iterator[Change]:
-    """A table's versions, newest first, from `version` down; `entries` are those that may hold them, newest first."""
-    for position, entry in entries:
-        for place, transaction in reversed(list(enumerate(entry.transactions))):
-            words = [_operation(action) for action in transaction.actions if _concerns(action, table)]
-            if words:
-                time = datetime.fromtimestamp(entry.time / 1e6, tz=UTC)
-                said = ", ".join(words)
-                writer = entry.writer_of(place)
-                yield Change(version, position, place, time, writer, transaction.note, said, transaction.id.hex())
-                version -= 1
+def versions_of(table: str, landed: Iterable[Landed], read: Callable[[int], Entry]) -> Iterator[Change]:
+    """Versions of a table, and what made each."""
+    for one in landed:
+        entry = read(one.position)
+        transaction = entry.transactions[one.place]
+        words = [_operation(action) for action in transaction.actions if _concerns(action, table)]
+        yield Change(
+            one.version,
+            one.position,
+            one.place,
+            datetime.fromtimestamp(entry.time / 1e6, tz=UTC),
+            entry.writer_of(one.place),
+            transaction.note,
+            ", ".join(words),
+            transaction.id.hex(),
+        )
 
 
 def _concerns(action: do.Action, table: str) -> bool:
@@ -104,12 +114,34 @@ _ITEM_WORDS: Mapping[type, Callable[[Any], str]] = {
     it.DeleteRows: lambda a: f"delete {a.count} rows from",
     it.DeleteWhere: lambda a: f"delete where {a.where} from",
     it.UpdateWhere: lambda a: f"{_set(a)} in",
+    it.Alter: lambda a: f"alter {_steps(a.layout.steps)} of",
+    it.Restore: lambda a: f"restore version {a.source} of",
+    it.Advance: lambda a: f"advance to version {a.version} of",
+    it.DeleteVersions: lambda a: f"delete versions {_ranges(a.ranges)} of",
     it.Flush: lambda a: f"flush {a.until - a.first} items of",
     it.Rewrite: lambda a: f"rewrite {len(a.removed)} fragments as {a.added} of",
     it.Cover: lambda a: f"build {', '.join(a.names)} for",
     it.DeclareIndex: lambda a: f"create index {a.name} ({a.kind} of {a.column}) on",
     it.DropIndex: lambda a: f"drop index {a.name} of",
 }
+
+
+def _steps(steps: tuple[it.Step, ...]) -> str:
+    return ", ".join(_STEP_WORDS[type(step)](step) for step in steps) or "the columns"
+
+
+_STEP_WORDS: Mapping[type, Callable[[Any], str]] = {
+    it.AddColumn: lambda s: f"add column {decode_schema(s.field).names[0]}",
+    it.DropColumn: lambda s: f"drop column {s.name}",
+    it.RenameColumn: lambda s: f"rename column {s.name} to {s.to}",
+    it.WidenColumn: lambda s: f"widen column {s.name}",
+    it.OrderColumns: lambda _: "order columns",
+    it.SetNullable: lambda s: f"column {s.name} {'may' if s.nullable else 'may not'} be null",
+}
+
+
+def _ranges(ranges: tuple[tuple[int, int], ...]) -> str:
+    return ", ".join(f"{first}-{last}" if first < last else str(first) for first, last in ranges)
 
 
 def _dotted(name: tuple[str, ...]) -> str:
@@ -123,6 +155,8 @@ _WORDS: Mapping[type, Callable[[Any], str]] = {
     do.DropNamespace: lambda a: f"drop namespace {_dotted(a.name)}",
     do.CreateTable: lambda a: f"create table {_dotted(a.name)}",
     do.DropTable: lambda a: f"drop table {_dotted(a.name)}",
+    do.DeregisterTable: lambda a: f"deregister table {_dotted(a.name)}",
+    do.ReviveTable: lambda a: f"bring back table {_dotted(a.name)}",
     do.RenameTable: lambda a: f"rename table {_dotted(a.name)} to {_dotted(a.to)}",
     do.PutTag: lambda a: f"tag version {a.position} as {a.name}",
     do.Untag: lambda a: f"remove tag {a.name}",

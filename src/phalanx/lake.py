@@ -13,12 +13,14 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 import msgspec
+import pyarrow as pa
 
 from phalanx.catalog import Catalog, State
 from phalanx.clock import SYSTEM, Clock, Deadline
 from phalanx.describe import TableInfo
 from phalanx.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from phalanx.history import Change, Commit, changes, commits
+from phalanx.feed import changes, compared, counted
+from phalanx.history import Change, Commit, commits, versions_of
 from phalanx.log import action as do
 from phalanx.log.action import Settings
 from phalanx.log.check import Problem
@@ -26,11 +28,13 @@ from phalanx.log.log import Log
 from phalanx.names import parse_name, parse_word
 from phalanx.naming import Naming
 from phalanx.objects import Store, open_store
+from phalanx.restoring import restore
 from phalanx.snapshot import Snapshot
 from phalanx.table import Table
+from phalanx.tail.effects import Counted
 from phalanx.transaction import Transaction, create_table
 from phalanx.txn.core import Core, find
-from phalanx.txn.transaction import Work, again
+from phalanx.txn.transaction import Isolation, Work, again
 from phalanx.upkeep.background import Background
 from phalanx.upkeep.check import check_tables
 from phalanx.upkeep.flush import Flushed, flush
@@ -120,6 +124,11 @@ class Lake(Naming):
         return self._store.uri
 
     @property
+    def core(self) -> Core:
+        """The handle without the words that users see."""
+        return self._core
+
+    @property
     def id(self) -> str:
         """Which lake this is, wherever it is copied to."""
         return self._log.lake.hex()
@@ -184,12 +193,20 @@ class Lake(Naming):
             create_table(work, name, data, key, properties)
         return self[name]
 
-    def transaction(self, note: str = "", *, token: str | None = None, timeout: float | None = None) -> Transaction:
+    def transaction(
+        self,
+        note: str = "",
+        *,
+        token: str | None = None,
+        timeout: float | None = None,
+        isolation: Isolation = "snapshot",
+    ) -> Transaction:
         """Begin a transaction: it reads the newest version and its own changes, and commits when its block ends well.
 
-        With a `token` (see `token`), the same transaction run again commits once.
+        With a `token` (see `token`), the same transaction run again commits once. With `isolation="serializable"`, it
+        conflicts also if what it read was changed meanwhile, not only what it changes.
         """
-        return Transaction(Work(self._core, timeout, note, token), self._background)
+        return Transaction(Work(self._core, timeout, note, token, isolation), self._background)
 
     def writer(self, name: str) -> Writer:
         """A writer that takes single rows of a table from thousands of producers, and acknowledges each."""
@@ -197,12 +214,19 @@ class Lake(Naming):
         self._writers.add(made)
         return made
 
-    def run(self, work: Callable[[Transaction], R], *, note: str = "", timeout: float | None = None) -> R:
+    def run(
+        self,
+        work: Callable[[Transaction], R],
+        *,
+        note: str = "",
+        timeout: float | None = None,
+        isolation: Isolation = "snapshot",
+    ) -> R:
         """Run `work(txn)` and commit, again on a newer snapshot while it conflicts, until the deadline."""
         deadline = self._core.deadline(timeout)
 
         def attempt() -> R:
-            with Transaction(Work(self._core, deadline, note), self._background) as txn:
+            with Transaction(Work(self._core, deadline, note, None, isolation), self._background) as txn:
                 return work(txn)
 
         return again(self._core, deadline, attempt)
@@ -228,12 +252,20 @@ class Lake(Naming):
         """A table's columns, key, rows, head and tail; nothing is scanned."""
         return self.refresh().describe(name)
 
-    def history(self, name: str, limit: int = 20) -> list[Change]:
-        """The newest versions of a table, newest first, and which operation made each."""
+    def history(self, name: str, limit: int = 20, *, rows: bool = False) -> list[Change]:
+        """The newest versions of a table, newest first, and which operation made each.
+
+        With `rows`, also how many rows each inserted, updated and deleted: that is found by looking.
+        """
         here = find(self._core.refresh(), name)
-        lowest = max(here.table.created, self._log.oldest())
-        entries = ((position, self._log.read(position)) for position in range(here.contents.changed, lowest - 1, -1))
-        return list(itertools.islice(changes(here.table.id, here.contents.version, entries), limit))
+        landed = here.contents.versions.newest_first()
+        kept = itertools.takewhile(lambda one: one.position >= self._log.oldest(), itertools.islice(landed, limit))
+        found = list(versions_of(here.table.id, kept, self._log.read))
+        if not rows or not found:
+            return found
+        many = counted(self._core, here.table.id, found[-1].lake_version - 1, found[0].lake_version)
+        nothing = Counted(0, 0, 0)
+        return [msgspec.structs.replace(one, rows=many.get((one.lake_version, one.place), nothing)) for one in found]
 
     def drop_table(self, name: str, *, note: str = "", timeout: float | None = None) -> int:
         """Drop a table; snapshots and tags of earlier versions still have it."""
@@ -261,6 +293,38 @@ class Lake(Naming):
             landed = reversed(commits(position, self._log.read(position), self._names()))
             found += [commit for commit in landed if (commit.version, commit.place) < above]
         return found[:limit]
+
+    def changes(self, name: str, since: int, until: int | None = None) -> pa.RecordBatchReader:
+        """Rows of a table that were inserted, updated or deleted after version `since` of the lake, up to `until`.
+
+        A stream of Arrow batches, in the order of the log, with `_change_type`, `_commit_version`, `_commit_timestamp`.
+        """
+        end = self.refresh()
+        upto = end if until is None or until == end.version else self.snapshot(version=until)
+        return changes(self._core, upto.found(name), since, upto.version)
+
+    def diff(self, name: str, old: int, new: int | None = None) -> pa.Table:
+        """The rows of a table that differ between two versions of the lake, with `_change_type`."""
+        return compared(self._core, self.snapshot(version=old).found(name), self.snapshot(version=new).found(name))
+
+    def restore(
+        self,
+        *,
+        version: int | None = None,
+        tag: str | None = None,
+        as_of: datetime | None = None,
+        tables: Sequence[str] | None = None,
+        note: str = "",
+        timeout: float | None = None,
+    ) -> int:
+        """Bring back all tables, or some, as they were at a version, a tag or a time; the version it landed on.
+
+        It is a change like any other: what happened since stays in the log, and can be brought back too.
+        """
+        if version is None and tag is None and as_of is None:
+            raise InvalidInputError("say what to go back to: give one of version, tag and as_of")
+        past = self.snapshot(version=version, tag=tag, as_of=as_of)
+        return restore(self._core, past.view, tables, note=note, timeout=timeout)
 
     def follow(self, since: int | None = None, *, poll: float = 0.2) -> Iterator[Commit]:
         """Commits as they land, oldest first, from the one after `since` on (the end of the log by default). Never ends."""

@@ -8,7 +8,7 @@ from phalanx.errors import NotFoundError
 from phalanx.log.cursor import View
 from phalanx.names import parse_name
 from phalanx.table import SnapshotTable
-from phalanx.txn.core import Core, find
+from phalanx.txn.core import Core, Found, find
 
 
 class Snapshot:
@@ -21,6 +21,15 @@ class Snapshot:
     def __getitem__(self, name: str) -> SnapshotTable:
         """A table at this version."""
         return SnapshotTable(self._core, find(self._view, name))
+
+    def found(self, name: str) -> Found:
+        """A table as the fold has it."""
+        return find(self._view, name)
+
+    @property
+    def view(self) -> View[State]:
+        """The position, its time and the fold."""
+        return self._view
 
     @property
     def version(self) -> int:

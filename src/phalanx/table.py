@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from phalanx import indexing
+from phalanx.altering import Alterable
 from phalanx.errors import InvalidInputError, NotFoundError
 from phalanx.indexing import IndexInfo
 from phalanx.tail.search import Search, Vector
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from phalanx.log.item import Step
     from phalanx.tail.overlay import Shape
     from phalanx.tail.read import Reading
     from phalanx.txn.draft import Draft
@@ -34,8 +36,11 @@ Progress = Callable[[int], None]
 class Readable(ABC):
     """What every table can be asked."""
 
-    _shape: Shape
     _core: Core
+
+    @property
+    @abstractmethod
+    def _shape(self) -> Shape: ...
 
     @abstractmethod
     def _found(self) -> Found: ...
@@ -56,7 +61,7 @@ class Readable(ABC):
     @property
     def schema(self) -> pa.Schema:
         """The columns."""
-        return self._shape.schema
+        return self._found().shape.schema
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -132,6 +137,8 @@ class Readable(ABC):
         Rows that are not flushed or not indexed yet are found too. Full text needs an index; vectors do not.
         """
         reading = self._reading()
+        if reading.overlay.converts:
+            reading = self._core.overlays.settled(reading.overlay)
         search = Search(reading, columns, where, k)
         if vector is not None and text is None:
             return search.by_vector(vector, vector_column, metric, options)
@@ -149,7 +156,10 @@ class SnapshotTable(Readable):
     def __init__(self, core: Core, found: Found) -> None:
         self._core = core
         self._here = found
-        self._shape = found.shape
+
+    @property
+    def _shape(self) -> Shape:
+        return self._here.shape
 
     def _found(self) -> Found:
         return self._here
@@ -161,13 +171,17 @@ class SnapshotTable(Readable):
         return f"<Table {self.name} at version {self._here.position}>"
 
 
-class Table(Readable):
+class Table(Readable, Alterable):
     """A table at the newest version. Safe to use from many threads."""
 
     def __init__(self, core: Core, background: Background, found: Found) -> None:
         self._core = core
         self._background = background
-        self._shape = found.shape
+        self._known = found.shape
+
+    @property
+    def _shape(self) -> Shape:
+        return self._core.shape(self._known)
 
     def append(
         self,
@@ -227,6 +241,11 @@ class Table(Readable):
         """Set columns, by SQL expressions over the old row, in the rows that match (in all without a condition)."""
         return self._write(timeout, note, lambda statements: statements.update(changes, where))
 
+    def _alter(self, steps: Sequence[Step], timeout: float | None) -> int:
+        landed = self._write(timeout, "", lambda statements: statements.alter(steps))
+        self._background.start(self.id)  # readers convert rows until they are written out
+        return landed
+
     def create_index(self, column: str, kind: str = "btree", *, name: str | None = None, **options: Any) -> int:  # noqa: ANN401 - Lance's own
         """Declare an index (btree, bitmap, inverted, ivf_pq, …) and build it; it is kept covering from now on.
 
@@ -261,14 +280,17 @@ class Table(Readable):
         return f"<Table {self.name}>"
 
 
-class TransactionTable(Readable):
+class TransactionTable(Readable, Alterable):
     """A table inside a transaction: at its snapshot, with the transaction's own changes."""
 
     def __init__(self, work: Work, draft: Draft) -> None:
         self._work = work
         self._core = work.core
         self._draft = draft
-        self._shape = draft.found.shape
+
+    @property
+    def _shape(self) -> Shape:
+        return self._draft.found.shape
 
     def append(self, rows: object, *, stage: bool | None = None, progress: Progress | None = None) -> None:
         """Add rows; on a table with a key, they replace those of the same key."""
@@ -295,6 +317,50 @@ class TransactionTable(Readable):
     def update(self, changes: Mapping[str, object], where: str | None = None) -> int:
         """Set columns of the rows that match; their number."""
         return self._open().update(changes, where)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """Rows as a stream of Arrow batches, with bounded memory."""
+        self._open().read_rows(where, limit)
+        return super().scan(columns, where, limit, batch_size=batch_size)
+
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
+    ) -> pa.Table:
+        """Rows as an Arrow table."""
+        self._open().read_rows(where, limit)
+        return super().to_arrow(columns, where, limit)
+
+    def count(self, where: str | None = None) -> int:
+        """The number of rows, or of those that match."""
+        self._open().read_rows(where)
+        return super().count(where)
+
+    def get(self, key: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a key's value
+        """The row of a key (of a tuple, if the key has several columns), or None."""
+        self._open().read_keys([key])
+        return super().get(key)
+
+    def get_many(self, keys: Iterable[Any], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of these keys."""
+        wanted = keys if isinstance(keys, str | bytes) else list(keys)
+        found = super().get_many(wanted, columns)
+        self._open().read_keys(wanted)
+        return found
+
+    def search(self, vector: Vector | None = None, **question: Any) -> pa.Table:  # noqa: ANN401 - as of any table
+        """The k rows nearest to a vector, or whose text matches best: see `Table.search`."""
+        self._open().read_rows(None)
+        return super().search(vector, **question)
+
+    def _alter(self, steps: Sequence[Step], timeout: float | None) -> None:
+        self._open().alter(steps)
 
     def _open(self) -> Draft:
         self._work.require_open()

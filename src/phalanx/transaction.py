@@ -39,6 +39,8 @@ class Transaction:
 
     def tables(self) -> list[str]:
         """The names of all tables, as this transaction sees them."""
+        if self._work.reads is not None:
+            self._work.reads.catalog = True
         return sorted(".".join(name) for name in self._work.view.state.tables)
 
     def create_table(

@@ -32,7 +32,7 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
     position: int
     place: int
     serial: int
-    item: it.Item
+    item: it.Waiting
     payloads: tuple[bytes, ...]
 
 

@@ -17,11 +17,11 @@ import msgspec
 import pyarrow as pa
 
 from phalanx.data import Source, conform
-from phalanx.errors import CommitUnknownError, InvalidInputError, PhalanxError, UnavailableError
+from phalanx.errors import CommitUnknownError, InvalidInputError, PhalanxError, SchemaChangedError, UnavailableError
 from phalanx.log.ack import Ack
 from phalanx.log.action import Action
 from phalanx.log.group import Group
-from phalanx.log.item import DeleteKeys, Put
+from phalanx.log.item import DeleteKeys
 from phalanx.lossless import column
 from phalanx.schema import require_keys
 from phalanx.tail.keys import as_key_table, last_of_each
@@ -172,11 +172,18 @@ class Writer:
     def _commit(self, batch: list[Row]) -> None:
         """One transaction of all rows that can be written, or several if they are large; tells every one of them."""
         try:
+            self._learn()
             for parcel in self._parcels(batch):
                 self._land(parcel)
         except BaseException as error:
             tell(batch, UnavailableError(f"the row was not written ({error!r}): hand it in again"))
             raise
+
+    def _learn(self) -> None:
+        """The table's columns, as far as they are known here."""
+        shape = self._core.shape(self._shape)
+        if shape is not self._shape:
+            self._shape, self._names = shape, frozenset(shape.schema.names)
 
     def _land(self, parcel: Parcel) -> None:
         deadline = self._core.deadline(None)
@@ -184,6 +191,12 @@ class Writer:
             self._background.make_room(self._shape.table, deadline)
             payloads = parcel.cargo.payloads
             position = self._core.committer.commit(self._core.intent(parcel.actions, deadline, payloads=payloads))
+        except SchemaChangedError:
+            self._core.refresh()
+            self._learn()
+            for again in self._parcels(parcel.taken):
+                self._land(again)
+            return
         except PhalanxError as error:
             tell(parcel.taken, error)
             return
@@ -209,12 +222,12 @@ class Writer:
             yield parcel
 
     def _item(self, cargo: Cargo, rows: pa.Table, *, deletes: bool) -> Action:
-        table = self._shape.table
+        shape = self._shape
         if deletes:
-            return DeleteKeys(table, cargo.add(encode_rows(rows)), rows.num_rows)
-        if self._shape.key:
-            return cargo.upsert(table, Small(last_of_each(rows, self._shape.key)))
-        return Put(table, cargo.rows(Small(rows)))
+            return DeleteKeys(shape.table, cargo.add(encode_rows(rows)), rows.num_rows, shape.layout)
+        if shape.key:
+            return cargo.upsert(shape, Small(last_of_each(rows, shape.key)))
+        return cargo.put(shape, Small(rows))
 
     def _readable(self, run: list[Row], *, deletes: bool) -> tuple[list[Row], pa.Table]:
         """The rows that can be written, as Arrow; the others are told why not. Bad ones are found by halving."""

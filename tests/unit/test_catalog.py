@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from phalanx import catalog
 from phalanx.catalog import Catalog, Mark, Namespace, State, Table, Tag
+from phalanx.contents import Contents
 from phalanx.errors import CorruptionError, InternalError
 from phalanx.ids import AttemptId, LakeId, TransactionId
 from phalanx.log import action as do
@@ -19,6 +20,7 @@ from phalanx.log import item as it
 from phalanx.log.cursor import Cursor
 from phalanx.log.entry import Entry, Landing, Transaction
 from phalanx.txn.conflict import Conflict, judge_action
+from phalanx.versions import Landed
 
 A, B = "a" * 32, "b" * 32
 LAKE = LakeId(b"L" * 16)
@@ -45,6 +47,16 @@ def indexes(state: State) -> list[str]:
     return [index.name for index in state.contents[A].indexes]
 
 
+def columns(state: State) -> tuple[list[int], list[str], tuple[int, int, int, int]]:
+    """Of table t: the layouts that it has had, the columns that its indexes are for, and what it holds."""
+    contents = state.contents[A]
+    return [layout.id for layout in contents.layouts], [index.column for index in contents.indexes], held(state)
+
+
+def alter(table: str, base: int, layout: int, *steps: it.Step) -> it.Alter:
+    return it.Alter(table, base, it.Layout(layout, b"s", ("c",), steps))
+
+
 def transaction(number: int, *actions: do.Action) -> Transaction:
     return Transaction(number.to_bytes(16, "big"), "", actions)
 
@@ -58,7 +70,8 @@ def cursor() -> Cursor[State]:
     return Cursor(bases.empty(FOLD), FOLD)
 
 
-BEFORE = (do.CreateNamespace(("n",), {"k": "1", "l": "2"}), do.CreateTable(("t",), A, {"p": "q"}))
+BEFORE = (do.CreateNamespace(("n",), {"k": "1", "l": "2"}), do.CreateTable(("t",), A, {"p": "q"}, b"s", (), 7))
+FIRST = it.Layout(0, b"s", ())
 ROWS = it.Inline(0, 2)
 EFFECTS: list[tuple[do.Action, Callable[[State], object], object, object]] = [
     # action at position 9, what to look at, what is there before, what is there after
@@ -73,6 +86,18 @@ EFFECTS: list[tuple[do.Action, Callable[[State], object], object, object]] = [
     (do.CreateTable(("u",), B, {"x": "y"}), lambda s: s.tables.get(("u",)), None, Table(B, 9, {"x": "y"})),
     (do.DropTable(("t",), A), lambda s: ("t",) in s.tables, True, False),
     (
+        do.DeregisterTable(("t",), A),
+        lambda s: (("t",) in s.tables, s.deregistered.get(A)),
+        (True, None),
+        (False, 9),
+    ),
+    (
+        do.ReviveTable(("u",), B, {"x": "y"}, 2, 6),
+        lambda s: (s.tables.get(("u",)), s.contents.get(B)),
+        (None, None),
+        (Table(B, 2, {"x": "y"}), Contents(version=6)),
+    ),
+    (
         do.RenameTable(("t",), A, ("n", "t")),
         lambda s: dict(s.tables),
         {("t",): Table(A, 2, {"p": "q"})},
@@ -86,22 +111,49 @@ EFFECTS: list[tuple[do.Action, Callable[[State], object], object, object]] = [
     (do.SetProperty("none", None), lambda s: "none" in s.properties, False, False),
     (do.Progress("feed", 4, 8), lambda s: s.progress.get("feed"), Mark(4, 5), Mark(8, 9)),
     (do.Progress("other", None, -1), lambda s: s.progress.get("other"), None, Mark(-1, 9)),
-    (it.Put(A, ROWS), held, (2, 0, 0, 1), (3, 0, 0, 2)),
-    (it.Upsert(A, ROWS), held, (2, 0, 0, 1), (3, 0, 0, 2)),
-    (it.Overwrite(A, ROWS), held, (2, 0, 0, 1), (3, 0, 0, 2)),
-    (it.DeleteKeys(A, 1, 2), held, (2, 0, 0, 1), (3, 0, 0, 2)),
-    (it.DeleteRows(A, 1, 2), held, (2, 0, 0, 1), (3, 0, 0, 2)),
-    (it.DeleteWhere(A, "true"), held, (2, 0, 0, 1), (3, 0, 0, 2)),
-    (it.UpdateWhere(A, (("a", "1"),), None), held, (2, 0, 0, 1), (3, 0, 0, 2)),
-    (it.Flush(A, 0, 0, 0, 1, 8, 0, 2), held, (2, 0, 0, 1), (2, 8, 1, 1)),
-    (it.Rewrite(A, 0, 0, 9, (1, 2), 1), held, (2, 0, 0, 1), (2, 9, 0, 1)),
-    (it.Cover(A, 0, 0, 9, ("i",)), held, (2, 0, 0, 1), (2, 9, 0, 1)),
+    (it.Put(A, ROWS), held, (2, 7, 0, 1), (3, 7, 0, 2)),
+    (it.Upsert(A, ROWS), held, (2, 7, 0, 1), (3, 7, 0, 2)),
+    (it.Overwrite(A, ROWS), held, (2, 7, 0, 1), (3, 7, 0, 2)),
+    (it.DeleteKeys(A, 1, 2), held, (2, 7, 0, 1), (3, 7, 0, 2)),
+    (it.DeleteRows(A, 1, 2), held, (2, 7, 0, 1), (3, 7, 0, 2)),
+    (it.DeleteWhere(A, "true"), held, (2, 7, 0, 1), (3, 7, 0, 2)),
+    (it.UpdateWhere(A, (("a", "1"),), None), held, (2, 7, 0, 1), (3, 7, 0, 2)),
+    (it.Flush(A, 0, 7, 0, 1, 8, 0, 2), held, (2, 7, 0, 1), (2, 8, 1, 1)),
+    (it.Rewrite(A, 0, 7, 9, (1, 2), 1), held, (2, 7, 0, 1), (2, 9, 0, 1)),
+    (it.Cover(A, 0, 7, 9, ("i",)), held, (2, 7, 0, 1), (2, 9, 0, 1)),
     (it.DeclareIndex(A, "j", "c", "btree", {}), indexes, ["i"], ["i", "j"]),
     (it.DropIndex(A, "i"), indexes, ["i"], []),
+    (
+        alter(A, 0, 5, it.RenameColumn("c", "d")),
+        columns,
+        ([0], ["c"], (2, 7, 0, 1)),
+        ([0, 5], ["d"], (3, 7, 0, 2)),
+    ),
+    (
+        it.Restore(A, 2, 8, 4, (FIRST, it.Layout(5, b"s", ())), (it.Index("j", "d", "btree", {}, 3),)),
+        columns,
+        ([0], ["c"], (2, 7, 0, 1)),
+        ([0, 5], ["d"], (3, 8, 1, 1)),
+    ),
+    (it.Advance(A, 3, 8, 4), columns, ([0], ["c"], (2, 7, 0, 1)), ([0], ["c"], (3, 8, 1, 1))),
+    (
+        it.Advance(A, 3, 8, 4, it.Layout(5, b"s", ()), ("d",)),
+        columns,
+        ([0], ["c"], (2, 7, 0, 1)),
+        ([0, 5], [], (3, 8, 1, 1)),
+    ),
+    (
+        it.DeleteVersions(A, ((1, 1),)),
+        lambda s: (s.contents[A].deleted, held(s)),
+        ((), (2, 7, 0, 1)),
+        (((1, 1),), (2, 7, 0, 1)),
+    ),
 ]
 ALSO: dict[type, set[str]] = {
     do.CreateTable: {"tables", "names", "contents"},
     do.DropTable: {"tables", "names", "contents"},
+    do.DeregisterTable: {"tables", "names", "contents", "deregistered"},
+    do.ReviveTable: {"tables", "names", "contents"},
     do.RenameTable: {"tables", "names"},
 }
 """The kinds of action that change more than one part of the state."""
@@ -121,9 +173,37 @@ def test_an_action_does_this_and_nothing_else(
     bytes_of_old = FOLD.dump(old)
     new = fold(action, state=old, position=9)
     assert (look(old), look(new)) == (before, after)
-    parts = {field for field in State.__struct_fields__ if getattr(old, field) != getattr(new, field)}
+    same = {field for field in State.__struct_fields__ if getattr(old, field) == getattr(new, field)}
+    parts = set(State.__struct_fields__) - same  # two empty maps of rpds are `==`, and `!=` too
     assert parts == ALSO[type(action)] if type(action) in ALSO else len(parts) == (before != after)
     assert FOLD.dump(old) == bytes_of_old
+
+
+def test_what_a_table_is_made_of_is_in_its_first_layout() -> None:
+    """Its columns and its key; one that was only declared has no version until it holds something."""
+    made = fold(do.CreateTable(("t",), A, {}, b"s", ("c",), 7)).contents[A]
+    assert (made.layouts, made.layout, made.head.layout) == (
+        (it.Layout(0, b"s", ("c",)),),
+        it.Layout(0, b"s", ("c",)),
+        0,
+    )
+    assert (made.version, list(made.versions.oldest_first())) == (1, [Landed(1, 1, 0)])
+    declared = fold(do.CreateTable(("t",), A, {}))
+    assert (declared.contents[A].version, list(declared.contents[A].versions.oldest_first())) == (0, [])
+    advanced = fold(it.Advance(A, 1, 8, 4, it.Layout(5, b"s", ()), ("c",)), state=declared, position=2).contents[A]
+    assert (advanced.version, advanced.layouts) == (1, (it.Layout(5, b"s", ()),))
+
+
+def test_a_table_that_was_dropped_goes_on_where_it_was() -> None:
+    """G5: brought back and restored, it has the incarnation, the age and the next version that it would have had."""
+    gone = fold(do.DropTable(("t",), A), state=prepared(), position=9)
+    back = (do.ReviveTable(("u",), A, {"p": "q"}, 2, 2), it.Restore(A, 8, 11, 4, (FIRST,), ()))
+    state = catalog.step(gone, Landing(10, 1), transaction(10, *back))
+    assert (dict(state.tables), dict(state.names)) == ({("u",): Table(A, 2, {"p": "q"})}, {A: ("u",)})
+    contents = state.contents[A]
+    assert (held(state), contents.generation, contents.layouts) == ((3, 11, 0, 0), 10, (FIRST,))
+    assert list(contents.versions.oldest_first()) == [Landed(3, 10, 1)]
+    assert FOLD.load(FOLD.dump(state)) == state
 
 
 def test_the_first_entry_founds_the_lake_with_its_settings() -> None:
@@ -147,6 +227,7 @@ def test_every_kind_of_action_has_its_effect_tested() -> None:
         do.AlterNamespace(("none",), {}),
         do.DropNamespace(("none",)),
         do.DropTable(("none",), A),
+        do.DeregisterTable(("none",), A),
         do.RenameTable(("none",), A, ("t",)),
         do.Untag("none"),
         it.Put(B, ROWS),
@@ -156,6 +237,10 @@ def test_every_kind_of_action_has_its_effect_tested() -> None:
         it.Cover(B, 0, 0, 9, ("i",)),
         it.DeclareIndex(B, "i", "c", "btree", {}),
         it.DropIndex(B, "i"),
+        alter(B, 0, 5),
+        it.Restore(B, 2, 8, 4, (FIRST,), ()),
+        it.Advance(B, 3, 8, 4),
+        it.DeleteVersions(B, ((1, 1),)),
         it.Put(A, it.Inline(2, 1)),
     ],
 )
@@ -169,12 +254,27 @@ names = st.lists(st.sampled_from("xyz"), min_size=1, max_size=2).map(tuple)
 texts = st.text(max_size=3)
 properties = st.dictionaries(st.sampled_from(["k", "l", "m"]), texts, max_size=3)
 tables = st.sampled_from([A, B, "c" * 32])
+steps: st.SearchStrategy[it.Step] = st.one_of(
+    st.builds(it.AddColumn, st.just(b"f"), st.none() | texts),
+    st.builds(it.DropColumn, st.sampled_from("cd")),
+    st.builds(it.RenameColumn, st.sampled_from("cd"), st.sampled_from("cd")),
+    st.builds(it.WidenColumn, st.sampled_from("cd"), st.just(b"f")),
+    st.builds(it.OrderColumns, st.just(("d", "c"))),
+    st.builds(it.SetNullable, st.sampled_from("cd"), st.booleans()),
+)
+layouts = st.builds(
+    it.Layout, st.integers(0, 3), st.just(b"s"), st.just(("c",)), st.lists(steps, max_size=3).map(tuple)
+)
+wanting = st.lists(st.builds(it.Index, st.sampled_from("ij"), st.just("c"), st.just("btree"), properties)).map(tuple)
 actions: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(do.CreateNamespace, names, properties),
     st.builds(do.AlterNamespace, names, st.dictionaries(st.sampled_from("klm"), st.none() | texts)),
     st.builds(do.DropNamespace, names),
     st.builds(do.CreateTable, names, tables, properties),
+    st.builds(do.CreateTable, names, tables, properties, st.just(b"s"), st.just(("c",)), st.just(7)),
     st.builds(do.DropTable, names, tables),
+    st.builds(do.DeregisterTable, names, tables),
+    st.builds(do.ReviveTable, names, tables, properties, st.integers(1, 9), st.integers(1, 300)),
     st.builds(do.RenameTable, names, tables, names),
     st.builds(do.PutTag, st.sampled_from("ab"), st.integers(0, 1 << 62), st.booleans()),
     st.builds(do.Untag, st.sampled_from("ab")),
@@ -185,8 +285,14 @@ actions: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(it.Flush, tables, *map(st.just, (0, 0, 0, 1, 8, 0, 2))),
     st.builds(it.Rewrite, tables, st.just(0), st.sampled_from([0, 8]), st.just(9), st.just((1,)), st.just(1)),
     st.builds(it.Cover, tables, st.just(0), st.sampled_from([0, 8]), st.just(9), st.just(("i",))),
-    st.builds(it.DeclareIndex, tables, st.sampled_from("ij"), texts, st.just("btree"), properties),
+    st.builds(it.DeclareIndex, tables, st.sampled_from("ij"), st.sampled_from("cd"), st.just("btree"), properties),
     st.builds(it.DropIndex, tables, st.sampled_from("ij")),
+    st.builds(it.Alter, tables, st.integers(0, 3), layouts),
+    st.builds(
+        it.Restore, tables, st.just(2), st.just(8), st.just(4), st.lists(layouts, min_size=1).map(tuple), wanting
+    ),
+    st.builds(it.Advance, tables, st.integers(1, 4), st.just(8), st.just(4), st.none() | layouts, st.just(("c",))),
+    st.builds(it.DeleteVersions, tables, st.sampled_from([((1, 1),), ((1, 2), (4, 4)), ((2, 3),)])),
 )
 
 

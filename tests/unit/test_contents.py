@@ -1,6 +1,7 @@
-"""What a table holds: items numbered densely on a head, and what flushes and bulk changes do to them (C1, C2, C4, C5)."""
+"""What a table holds: items numbered densely on a head, and what becomes of them (C1, C2, C4-C7, G1, G3, G5)."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -11,18 +12,20 @@ from hypothesis import strategies as st
 
 from phalanx import contents as held
 from phalanx.catalog import Catalog, State, step
-from phalanx.contents import Contents, Head, Weight, created, flush, land, rewrite, weigh
+from phalanx.contents import Contents, Head, Weight, advance, created, flush, land, restore, rewrite, weigh
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
 from phalanx.runs import decode_ids, encode_ids
+from phalanx.versions import Landed
 from phalanx.waiting import Pending
 
 A = "a" * 32
 NUMBERS = encode_ids(np.array([-3, -1, 5], dtype=np.int64))
 PAYLOADS = (b"rows", b"keys", NUMBERS, b"hidden", b"of another table")
 INLINE = it.Inline(0, 3)
-ITEMS: list[tuple[it.Item, tuple[bytes, ...], Weight]] = [
+FIRST = it.Layout(0, b"s", ("a",))
+ITEMS: list[tuple[it.Waiting, tuple[bytes, ...], Weight]] = [
     # an item, the payloads it brought among PAYLOADS, and what it weighs
     (it.Put(A, INLINE), (b"rows",), Weight(3, 4, 0)),
     (it.Upsert(A, INLINE), (b"rows",), Weight(3, 4, 0)),
@@ -35,6 +38,10 @@ ITEMS: list[tuple[it.Item, tuple[bytes, ...], Weight]] = [
 ]
 
 
+def alter(layout: int, *steps: it.Step) -> it.Alter:
+    return it.Alter(A, 0, it.Layout(layout, b"t", ("a",), steps))
+
+
 def staged(base: int = 0, generation: int = 0, *, whole: bool = True, dead: int | None = None) -> it.Staged:
     return it.Staged(77, 4, 2, 50, base, generation, 0, 50, whole, dead)
 
@@ -44,19 +51,35 @@ ITEMS += [
     (it.Overwrite(A, staged(whole=False, dead=2)), (NUMBERS,), Weight(0, 0, 1)),
     (it.Upsert(A, staged(whole=False), 3), (b"hidden",), Weight(0, 0, 1)),
     (it.Upsert(A, staged(whole=False, dead=2), 3, True), (NUMBERS, b"hidden"), Weight(0, 0, 1)),
+    (alter(5, it.AddColumn(b"f", "1")), (), Weight(0, 0, 1)),
+    (alter(6, it.DropColumn("b")), (), Weight(0, 0, 1)),
 ]
+INDEXES = (
+    it.Index("i", "b", "btree", {}, 3),
+    it.Index("j", "c", "bitmap", {"n": 1}, 4),
+    it.Index("k", "b", "inverted", {}, 5),
+)
 
 
 def at(position: int, place: int = 0) -> Landing:
     return Landing(position, place, PAYLOADS)
 
 
-def table(*items: it.Item, generation: int = 0) -> Contents:
+def new(position: int = 1, place: int = 0) -> Contents:
+    """A table that was just created, and stands on version 9 of its dataset."""
+    return created(Landing(position, place), 9, FIRST)
+
+
+def table(*items: it.Waiting, generation: int = 0) -> Contents:
     """A table that was created at 1 and got these items, each at a position of its own from 2 on."""
-    contents = msgspec.structs.replace(created(1, 0, 9), generation=generation)
+    contents = msgspec.structs.replace(new(), generation=generation)
     for position, item in enumerate(items, start=2):
         contents = land(contents, at(position), item)
     return contents
+
+
+def restoring(*layouts: it.Layout, indexes: tuple[it.Index, ...] = ()) -> it.Restore:
+    return it.Restore(A, 3, 11, 7, layouts or (FIRST,), indexes)
 
 
 def total(contents: Contents) -> Weight:
@@ -67,28 +90,57 @@ def total(contents: Contents) -> Weight:
     return weight
 
 
+def landed(contents: Contents) -> list[Landed]:
+    """The versions of a table, and where each landed."""
+    return list(contents.versions.oldest_first())
+
+
 def test_every_kind_of_item_is_tried_here() -> None:
-    """A new kind of item fails here until it is in the list above."""
-    assert {type(item) for item, _, _ in ITEMS} == set(it.Item.__args__)
+    """A new kind of item fails here until it is in the list above; what does not wait has tests of its own."""
+    assert {type(item) for item, _, _ in ITEMS} == set(it.Waiting.__args__)
+    assert set(it.Item.__args__) - set(it.Waiting.__args__) == {it.Restore, it.Advance}
 
 
 def test_a_new_table_stands_on_its_first_version_and_has_not_moved() -> None:
     """Its creation counts as its first version."""
-    contents = created(4, 2, 9)
+    contents = new(4, 2)
     assert (contents.version, contents.head, contents.moved, contents.changed, contents.place) == (1, Head(9), 0, 4, 2)
     assert (contents.first, contents.until, list(contents.pending()), contents.weight) == (0, 0, [], Weight())
+    assert (contents.layouts, contents.layout, contents.head.layout) == ((FIRST,), FIRST, 0)
+    assert landed(contents) == [Landed(1, 4, 2)]
+
+
+def test_a_table_that_was_only_declared_has_no_version_yet() -> None:
+    """G3: the first change makes its first version, also in the transaction that declared it."""
+    declared = created(Landing(4, 2), 0, FIRST)
+    assert (declared.version, declared.head, declared.changed, landed(declared)) == (0, Head(), 4, [])
+    for landing in (at(4, 2), at(5)):
+        once = land(declared, landing, it.Put(A, INLINE))
+        assert (once.version, landed(once)) == (1, [Landed(1, landing.position, landing.place)])
+        assert land(once, landing, it.Put(A, INLINE)).version == 1
+        advanced = advance(declared, landing, it.Advance(A, 1, 11, 7, it.Layout(5, b"t", ()), ("a",)))
+        assert (advanced.version, advanced.head) == (1, Head(11, 7, 5))
+        assert advanced.layouts == (
+            it.Layout(5, b"t", ()),
+        )  # nothing has ever had the columns that it was declared with
+        assert advance(declared, landing, it.Advance(A, 1, 11, 7)).layouts == (FIRST,)
 
 
 def test_a_version_is_counted_once_for_each_transaction() -> None:
     """G1: items that land together are one version, wherever the other transactions of their entry stand."""
     put = it.Put(A, INLINE)
-    contents = created(1, 0, 9)
+    contents, where = new(), {1: Landed(1, 1, 0)}
     for landing, wanted in [(at(1), 1), (at(2), 2), (at(2), 2), (at(2, 1), 3), (at(3, 1), 4), (at(3, 1), 4)]:
         contents = land(contents, landing, put)
         assert contents.version == wanted
+        where.setdefault(wanted, Landed(wanted, landing.position, landing.place))
+        assert landed(contents) == list(where.values())
         assert (contents.changed, contents.place, contents.moved) == (landing.position, landing.place, landing.position)
-    bulk = land(created(1, 0, 9), at(2), it.Put(A, staged(0)))
+    bulk = land(new(), at(2), it.Put(A, staged(0)))
     assert (bulk.head.manifest, bulk.version, bulk.changed) == (77, 2, 2)
+    assert landed(bulk) == [Landed(1, 1, 0), Landed(2, 2, 0)]
+    for again in (restore(bulk, at(2), restoring()), advance(bulk, at(2), it.Advance(A, 2, 11, 7))):
+        assert (again.version, again.versions) == (2, bulk.versions)
 
 
 def test_maintenance_counts_no_version() -> None:
@@ -100,7 +152,12 @@ def test_maintenance_counts_no_version() -> None:
         held.cover(before, at(8, 3), it.Cover(A, 0, 9, 10, ("i",))),
     ):
         assert (after.version, after.changed, after.place, after.serial) == (3, 3, 0, 6)
-        assert (after.head.manifest, after.moved) == (10, 8)
+        assert (after.head.manifest, after.moved, after.versions) == (10, 8, before.versions)
+
+
+def columns(items: Sequence[it.Waiting]) -> int:
+    """The layout that a table has after these items."""
+    return next((item.layout.id for item in reversed(items) if isinstance(item, it.Alter)), 0)
 
 
 @given(st.integers(1, 8).flatmap(lambda count: st.tuples(st.just(count), st.integers(1, count))), st.data())
@@ -109,7 +166,8 @@ def test_a_flush_consumes_exactly_its_items(counts: tuple[int, int], data: st.Da
     items = [data.draw(st.sampled_from(ITEMS))[0] for _ in range(counts[0])]
     before = table(*items)
     after = flush(before, at(90), it.Flush(A, 0, 9, 0, counts[1], 10, 40, 45))
-    assert (after.first, after.until, after.head) == (counts[1], counts[0], Head(10, 45))
+    assert (after.first, after.until, after.head) == (counts[1], counts[0], Head(10, 45, columns(items[: counts[1]])))
+    assert (after.layouts, after.layout.id) == (before.layouts, columns(items))
     assert (after.moved, after.flushed, before.flushed) == (90, 90, 1)
     assert list(after.pending()) == list(before.pending(counts[1]))
     assert sorted(after.items) == list(range(counts[1], counts[0]))
@@ -147,10 +205,10 @@ def test_a_flush_that_was_overtaken_by_a_flush_changes_nothing() -> None:
 @pytest.mark.parametrize("change", [{"generation": 1}, {"base": 8}], ids=str)
 def test_upkeep_of_another_head_changes_nothing(change: dict[str, Any]) -> None:
     """C5: rewritten fragments and indexes belong to the head they were made for; rows in the tail do not matter."""
-    before = msgspec.structs.replace(table(it.Put(A, INLINE)), head=Head(9, 30))
+    before = msgspec.structs.replace(table(it.Put(A, INLINE), alter(5)), head=Head(9, 30, 4))
     rewriting, covering = it.Rewrite(A, 0, 9, 10, (0,), 1), it.Cover(A, 0, 9, 10, ("i",))
     for after in (rewrite(before, at(9), rewriting), held.cover(before, at(9), covering)):
-        assert (after.head, list(after.pending())) == (Head(10, 30), list(before.pending()))
+        assert (after.head, list(after.pending())) == (Head(10, 30, 4), list(before.pending()))
     assert rewrite(before, at(9), msgspec.structs.replace(rewriting, **change)) is before
     assert held.cover(before, at(9), msgspec.structs.replace(covering, **change)) is before
 
@@ -172,13 +230,13 @@ def test_a_staged_change_becomes_the_head_only_where_nothing_happened(
     kind: type, rows: it.Staged, tail: int, wanted: bool
 ) -> None:
     """C2: the table has not moved since, and has no tail; otherwise it is an item like any other."""
-    before = msgspec.structs.replace(table(), moved=5, flushed=5)
+    before = msgspec.structs.replace(table(), moved=5, flushed=5, head=Head(9, 0, 4))
     for position in range(7, 7 + tail):
         before = land(before, at(position), it.Put(A, INLINE))
     after = land(before, at(9), kind(A, rows))
     assert (after.version, after.changed, after.moved) == (before.version + 1, 9, 9)
     if wanted:
-        assert (after.head, after.flushed, len(after.items), after.until) == (Head(77, 50), 9, 0, 0)
+        assert (after.head, after.flushed, len(after.items), after.until) == (Head(77, 50, 4), 9, 0, 0)
         assert (after.serial, after.weight) == (before.serial, Weight())
     else:
         assert (after.head, after.flushed, len(after.items)) == (before.head, 5, tail + 1)
@@ -209,13 +267,13 @@ def test_every_row_gets_one_serial_number() -> None:
         counts.append(contents.serial)
         contents = land(contents, at(position), item)
     assert [pending.serial for pending in contents.pending()] == counts
-    assert counts == [0, 3, 6, 9, 9, 9, 9, 9, 9, 59, 109, 159]
+    assert counts == [0, 3, 6, 9, 9, 9, 9, 9, 9, 59, 109, 159, 209, 209]
 
 
 @pytest.mark.parametrize(("item", "payloads", "weight"), ITEMS, ids=lambda part: type(part).__name__)
 @pytest.mark.parametrize("kind", [bytes, memoryview])
 def test_an_item_keeps_its_own_payloads_and_no_others(
-    item: it.Item, payloads: tuple[bytes, ...], weight: Weight, kind: type
+    item: it.Waiting, payloads: tuple[bytes, ...], weight: Weight, kind: type
 ) -> None:
     """So that a tail keeps no entry alive, and a base holds nothing twice."""
     given_to = Landing(2, 0, tuple(map(kind, PAYLOADS)))
@@ -227,13 +285,13 @@ def test_an_item_keeps_its_own_payloads_and_no_others(
 
 
 @pytest.mark.parametrize("item", [it.DeleteWhere(A, "a"), it.Put(A, staged(whole=False))], ids=["predicate", "staged"])
-def test_the_only_payload_of_a_transaction_may_be_anothers(item: it.Item) -> None:
+def test_the_only_payload_of_a_transaction_may_be_anothers(item: it.Waiting) -> None:
     """An item without a payload keeps none, also beside a single one that belongs to another table."""
     (pending,) = land(table(), Landing(2, 0, (b"of another table",)), item).pending()
     assert pending.payloads == ()
 
 
-def own(item: it.Item) -> list[int]:
+def own(item: it.Waiting) -> list[int]:
     """The payload indices that an item names, in the order in which they are kept."""
     rows = getattr(item, "rows", None)
     found = [getattr(item, "keys", None), getattr(item, "identities", None)]
@@ -264,7 +322,9 @@ operations = st.lists(
     st.tuples(st.just("land"), st.sampled_from(ITEMS).map(lambda row: row[0]))
     | st.tuples(st.just("remove"), identities)
     | st.tuples(st.just("flush"), st.tuples(st.integers(1, 4), identities))
-    | st.tuples(st.just("rewrite"), st.none()),
+    | st.tuples(st.just("rewrite"), st.none())
+    | st.tuples(st.just("restore"), st.none())
+    | st.tuples(st.just("advance"), st.none()),
     max_size=25,
 )
 
@@ -273,7 +333,7 @@ operations = st.lists(
 @settings(max_examples=150)
 def test_the_weight_of_a_tail_is_that_of_its_items(wanted: Sequence[tuple[str, Any]]) -> None:
     """C10: it adds up after every step, and is nothing when everything was written out."""
-    contents, steps = created(1, 0, 9), 0
+    contents, steps = new(), 0
     for position, (what, detail) in enumerate(wanted, start=2):
         if what == "land":
             contents = land(contents, at(position), detail)
@@ -281,21 +341,28 @@ def test_the_weight_of_a_tail_is_that_of_its_items(wanted: Sequence[tuple[str, A
             contents = land(contents, Landing(position, 0, (encode_ids(detail),)), it.DeleteRows(A, 0, len(detail)))
         elif what == "flush" and contents.first < contents.until:
             until = min(contents.first + detail[0], contents.until)
-            action = it.Flush(A, 0, contents.head.manifest, contents.first, until, 100 + position, 60, 99, 0)
+            stand = contents.generation, contents.head.manifest
+            action = it.Flush(A, *stand, contents.first, until, 100 + position, 60, 99, 0)
             contents = flush(contents, Landing(position, 0, (encode_ids(detail[1]),)), action)
         elif what == "rewrite":
-            contents = rewrite(contents, at(position), it.Rewrite(A, 0, contents.head.manifest, 500 + position, (), 0))
+            stand = contents.generation, contents.head.manifest
+            contents = rewrite(contents, at(position), it.Rewrite(A, *stand, 500 + position, (), 0))
+        elif what == "restore":
+            contents = restore(contents, at(position), restoring())
+        elif what == "advance":
+            contents = advance(contents, at(position), it.Advance(A, contents.version + 1, 900 + position, 7))
         assert contents.weight == total(contents)
         assert sorted(contents.items) == list(range(contents.first, contents.until))
         steps += 1
     if contents.first < contents.until:
-        action = it.Flush(A, 0, contents.head.manifest, contents.first, contents.until, 1, 60, 99)
+        stand = contents.generation, contents.head.manifest
+        action = it.Flush(A, *stand, contents.first, contents.until, 1, 60, 99)
         contents = flush(contents, Landing(99), action)
     assert (contents.weight, len(contents.items), steps) == (Weight(), 0, len(wanted))
 
 
 @given(st.lists(st.sampled_from(ITEMS).map(lambda row: row[0]), max_size=12), st.integers(0, 6), st.randoms())
-def test_a_stored_tail_is_the_same_tail(items: list[it.Item], flushed: int, chance: Any) -> None:
+def test_a_stored_tail_is_the_same_tail(items: list[it.Waiting], flushed: int, chance: Any) -> None:
     """F1: payloads, numbers and weights survive being dumped and loaded, and give the same bytes again."""
     fold = Catalog()
     state = step(State(), at(1), Transaction(b"1" * 16, "", (do.CreateTable(("t",), A, {}, b"s", ("a",), 9),)))
@@ -312,3 +379,128 @@ def test_a_stored_tail_is_the_same_tail(items: list[it.Item], flushed: int, chan
     assert list(loaded.contents[A].pending()) == list(state.contents[A].pending())
     assert all(isinstance(pending, Pending) for pending in loaded.contents[A].pending())
     assert land(loaded.contents[A], at(100), items[0] if items else it.DeleteWhere(A, "x")).version == len(items) + 2
+
+
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        ((), [("i", "b", 3), ("j", "c", 4), ("k", "b", 5)]),
+        ((it.AddColumn(b"f", None),), [("i", "b", 3), ("j", "c", 4), ("k", "b", 5)]),
+        ((it.OrderColumns(("c", "b", "a")),), [("i", "b", 3), ("j", "c", 4), ("k", "b", 5)]),
+        ((it.SetNullable("b", False),), [("i", "b", 3), ("j", "c", 4), ("k", "b", 5)]),
+        ((it.RenameColumn("b", "d"),), [("i", "d", 3), ("j", "c", 4), ("k", "d", 5)]),
+        ((it.DropColumn("b"),), [("j", "c", 4)]),
+        ((it.WidenColumn("b", b"f"),), [("i", "b", 8), ("j", "c", 4), ("k", "b", 8)]),
+        ((it.RenameColumn("b", "d"), it.WidenColumn("d", b"f")), [("i", "d", 8), ("j", "c", 4), ("k", "d", 8)]),
+        ((it.RenameColumn("b", "d"), it.DropColumn("d")), [("j", "c", 4)]),
+        ((it.DropColumn("b"), it.RenameColumn("c", "b")), [("j", "b", 4)]),
+        ((it.RenameColumn("b", "d"), it.RenameColumn("c", "b"), it.DropColumn("b")), [("i", "d", 3), ("k", "d", 5)]),
+        ((it.DropColumn("b"), it.AddColumn(b"b", None), it.WidenColumn("b", b"f")), [("j", "c", 4)]),
+    ],
+    ids=lambda part: " ".join(type(step).__name__ for step in part) if isinstance(part, tuple) else "",
+)
+def test_an_index_follows_its_column(steps: tuple[it.Step, ...], wanted: list[tuple[str, str, int]]) -> None:
+    """C7: by name, step by step; it goes with the column, and one of another type is another index to Lance."""
+    before = msgspec.structs.replace(table(), indexes=INDEXES)
+    after = land(before, at(8), alter(5, *steps))
+    assert [(index.name, index.column, index.since) for index in after.indexes] == wanted
+    assert [index.stored for index in after.indexes] == [f"{name}-{since}" for name, _, since in wanted]
+    assert (after.layouts, after.head) == ((FIRST, alter(5, *steps).layout), before.head)
+    assert before.indexes == INDEXES
+
+
+def test_columns_wait_like_rows_and_the_head_has_them_when_they_are_written_out() -> None:
+    """C7: the layout of the table is the newest, that of its head the one of the last alteration in it."""
+    before = table(it.Put(A, INLINE), alter(5), it.Put(A, INLINE), alter(6), it.Put(A, INLINE))
+    assert ([one.id for one in before.layouts], before.layout.id, before.head.layout) == ([0, 5, 6], 6, 0)
+    assert before.version == 6
+    for until, wanted in enumerate([0, 5, 5, 6, 6], start=1):
+        once = flush(before, at(9), it.Flush(A, 0, 9, 0, until, 10, 0, 9))
+        assert (once.head.layout, once.layout.id, once.layouts) == (wanted, 6, before.layouts)
+        if until < 5:
+            rest = flush(once, at(10), it.Flush(A, 0, 10, until, 5, 11, 0, 9))
+            assert (rest.head.layout, rest.layout.id) == (6, 6)
+
+
+def test_the_layouts_since_one_are_known_while_the_table_has_it() -> None:
+    """C7: none after the newest; nothing is known of one that it never had, or of which a restore left nothing."""
+    contents = table(alter(5), alter(6))
+    first, second, third = contents.layouts
+    assert held.since(contents, 0) == (second, third)
+    assert held.since(contents, 5) == (third,)
+    assert held.since(contents, 6) == ()
+    assert held.since(contents, 7) is None
+    back = restore(contents, at(8), restoring(first, second))
+    assert (held.since(back, 0), held.since(back, 5), held.since(back, 6)) == ((second,), (), None)
+
+
+def test_a_restored_table_is_what_it_was_and_of_another_generation() -> None:
+    """C6: head, columns and indexes are those of then; the tail is gone, numbers go on, and nothing staged fits."""
+    before = msgspec.structs.replace(
+        table(it.Put(A, INLINE), alter(5), it.Put(A, INLINE)), indexes=INDEXES, deleted=((1, 1),)
+    )
+    after = restore(before, at(8, 2), restoring(FIRST, it.Layout(4, b"u", ()), indexes=INDEXES[1:]))
+    assert (after.generation, after.head, after.layout.id) == (8, Head(11, 7, 4), 4)
+    assert (after.layouts, after.indexes) == ((FIRST, it.Layout(4, b"u", ())), INDEXES[1:])
+    assert (after.version, after.changed, after.place, after.moved, after.flushed) == (before.version + 1, 8, 2, 8, 8)
+    assert (after.first, after.until, len(after.items), after.weight) == (3, 3, 0, Weight())
+    assert (after.serial, after.deleted) == (before.serial, ((1, 1),))
+    assert landed(after) == [*landed(before), Landed(5, 8, 2)]
+    assert len(before.items) == 3
+    for bad in (it.Flush(A, 0, 9, 0, 1, 10, 0, 3), it.Flush(A, 0, 11, 3, 3, 10, 0, 3)):
+        assert flush(after, at(9), bad) is after
+    assert rewrite(after, at(9), it.Rewrite(A, 0, 11, 10, (0,), 1)) is after
+    assert land(after, at(9), it.Put(A, staged(8))).until == 4
+    assert land(after, at(9), it.Put(A, staged(8, 8))).head == Head(77, 50, 4)
+    (pending,) = land(after, at(9), it.Put(A, INLINE)).pending()
+    assert (pending.seq, pending.serial) == (3, before.serial)
+
+
+@pytest.mark.parametrize(
+    ("layout", "names", "wanted"),
+    [
+        (None, (), INDEXES),
+        (None, ("c",), INDEXES),
+        (it.Layout(4, b"u", ()), ("a", "b", "c"), INDEXES),
+        (it.Layout(4, b"u", ()), ("a", "c"), INDEXES[1:2]),
+        (it.Layout(4, b"u", ()), (), ()),
+    ],
+    ids=["same columns", "names without columns", "all columns", "one less", "none"],
+)
+def test_a_table_that_was_advanced_stands_on_what_the_client_made(
+    layout: it.Layout | None, names: tuple[str, ...], wanted: tuple[it.Index, ...]
+) -> None:
+    """G3: the tail is in the new head, the generation stays, and indexes go whose columns are gone."""
+    before = msgspec.structs.replace(
+        table(it.Put(A, INLINE), alter(5), generation=3), indexes=INDEXES, deleted=((1, 1),)
+    )
+    after = advance(before, at(8, 2), it.Advance(A, 4, 11, 7, layout, names))
+    assert after.layouts == (before.layouts if layout is None else (*before.layouts, layout))
+    assert (after.generation, after.head) == (3, Head(11, 7, after.layout.id))
+    assert (after.indexes, after.deleted) == (wanted, ((1, 1),))
+    assert (after.version, after.changed, after.place, after.moved, after.flushed) == (4, 8, 2, 8, 8)
+    assert (after.first, after.until, len(after.items), after.weight) == (2, 2, 0, Weight())
+    assert (after.serial, landed(after)[-1]) == (before.serial, Landed(4, 8, 2))
+    assert flush(after, at(9), it.Flush(A, 3, 9, 0, 1, 10, 0, 3)) is after
+    assert land(after, at(9), it.Put(A, staged(8, 3))).head == Head(77, 50, after.layout.id)
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 30), st.integers(0, 6)).map(lambda pair: (pair[0], pair[0] + pair[1]))),
+        max_size=6,
+    )
+)
+def test_deleted_versions_are_those_that_were_said(said: list[list[tuple[int, int]]]) -> None:
+    """G5: however ranges overlap, they are kept ascending and apart, and nothing else about the table changes."""
+    before = table(it.Put(A, INLINE))
+    contents, gone = before, set[int]()
+    for ranges in said:
+        contents = held.delete_versions(contents, it.DeleteVersions(A, tuple(ranges)))
+        gone |= {version for first, last in ranges for version in range(first, last + 1)}
+        assert [version for version in range(40) if held.is_deleted(contents, version)] == sorted(gone)
+        flat = [edge for one in contents.deleted for edge in one]
+        assert flat == sorted(flat)
+        assert all(last + 1 < first for (_, last), (first, _) in pairwise(contents.deleted))
+    assert msgspec.structs.replace(contents, deleted=()) == before
+    assert land(contents, at(9), it.Put(A, INLINE)).deleted == contents.deleted

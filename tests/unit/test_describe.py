@@ -9,8 +9,12 @@ import pytest
 import phalanx
 from phalanx.describe import ColumnInfo
 from phalanx.errors import NotFoundError
+from phalanx.history import describe
 from phalanx.lake import Lake
+from phalanx.log import action as do
+from phalanx.log import item as it
 from phalanx.names import suggestion
+from phalanx.schema import encode_schema
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.float32())])
 
@@ -68,3 +72,67 @@ def test_what_is_near_is_suggested_else_what_there_is() -> None:
     assert suggestion("q", ["a", "b"]) == "there is: a, b"
     assert suggestion("q", []) == "there is: none"
     assert suggestion("q", [f"t{n}" for n in range(9)]) == "there is: t0, t1, t2, t3, t4 and 4 more"
+
+
+T, GONE = "a" * 32, "b" * 32
+STEPS: list[tuple[it.Step, str]] = [
+    (it.AddColumn(encode_schema(pa.schema([("w", pa.int64())])), "1"), "add column w"),
+    (it.DropColumn("v"), "drop column v"),
+    (it.RenameColumn("v", "w"), "rename column v to w"),
+    (it.WidenColumn("v", b""), "widen column v"),
+    (it.OrderColumns(("v", "id")), "order columns"),
+    (it.SetNullable("v", True), "column v may be null"),
+    (it.SetNullable("v", False), "column v may not be null"),
+]
+WORDS: list[tuple[do.Action, str]] = [
+    (do.Found(do.Settings()), "create the lake (durability disk)"),
+    (do.CreateNamespace(("n",), {}), "create namespace n"),
+    (do.AlterNamespace(("n",), {}), "set properties of namespace n"),
+    (do.DropNamespace(("n", "m")), "drop namespace n.m"),
+    (do.CreateTable(("n", "t"), T, {}), "create table n.t"),
+    (do.DropTable(("n", "t"), T), "drop table n.t"),
+    (do.DeregisterTable(("n", "t"), T), "deregister table n.t"),
+    (do.ReviveTable(("n", "t"), T, {}, 1, 2), "bring back table n.t"),
+    (do.RenameTable(("t",), T, ("n", "t")), "rename table t to n.t"),
+    (do.PutTag("v", 3, False), "tag version 3 as v"),
+    (do.Untag("v"), "remove tag v"),
+    (do.SetProperty("k", "v"), "set property k"),
+    (do.SetProperty("k", None), "remove property k"),
+    (do.Progress("feed", 1, 2), "source feed reaches 2"),
+    (it.Put(T, it.Inline(0, 1)), "append 1 row to n.t"),
+    (it.Put(T, it.Staged(1, 0, 1, 2, 0, 0, 0, 2, True)), "append 2 rows in bulk to n.t"),
+    (it.Upsert(T, it.Inline(0, 2)), "upsert 2 rows into n.t"),
+    (it.Upsert(T, it.Inline(0, 2), None, True), "insert 2 rows into n.t"),
+    (it.Overwrite(T, it.Inline(0, 0)), "overwrite with 0 rows in n.t"),
+    (it.DeleteKeys(T, 0, 2), "delete 2 keys from n.t"),
+    (it.DeleteRows(T, 0, 2), "delete 2 rows from n.t"),
+    (it.DeleteWhere(T, "v > 1"), "delete where v > 1 from n.t"),
+    (it.UpdateWhere(T, (("v", "1"),), "id = 1"), "update set v = 1 where id = 1 in n.t"),
+    (it.UpdateWhere(GONE, (("v", "1"),), None), "update set v = 1 in a dropped table"),
+    *((it.Alter(T, 0, it.Layout(1, b"", (), (step,))), f"alter {said} of n.t") for step, said in STEPS),
+    (
+        it.Alter(T, 0, it.Layout(1, b"", (), (it.DropColumn("v"), it.RenameColumn("a", "b")))),
+        "alter drop column v, rename column a to b of n.t",
+    ),
+    (it.Alter(GONE, 0, it.Layout(1, b"", ())), "alter the columns of a dropped table"),
+    (it.Restore(T, 8, 1, 0, (it.Layout(0, b"", ()),), ()), "restore version 8 of n.t"),
+    (it.Advance(T, 3, 1, 0), "advance to version 3 of n.t"),
+    (it.DeleteVersions(T, ((1, 1), (3, 5))), "delete versions 1, 3-5 of n.t"),
+    (it.Flush(T, 0, 1, 2, 5, 2, 0, 2), "flush 3 items of n.t"),
+    (it.Rewrite(T, 0, 1, 2, (0, 1), 1), "rewrite 2 fragments as 1 of n.t"),
+    (it.Cover(T, 0, 1, 2, ("i", "j")), "build i, j for n.t"),
+    (it.DeclareIndex(T, "i", "v", "btree", {}), "create index i (btree of v) on n.t"),
+    (it.DropIndex(T, "i"), "drop index i of n.t"),
+]
+
+
+@pytest.mark.parametrize(("action", "said"), WORDS, ids=[said for _, said in WORDS])
+def test_every_action_has_its_words(action: do.Action, said: str) -> None:
+    """As the history of a lake shows it."""
+    assert describe(action, {T: ("n", "t")}) == said
+
+
+def test_every_kind_of_action_has_words() -> None:
+    """A new kind of action or step fails here until it is in the lists above."""
+    assert {type(action) for action, _ in WORDS} == set(do.Action.__args__)
+    assert {type(step) for step, _ in STEPS} == set(it.Step.__args__)

@@ -30,6 +30,8 @@ def every_action() -> list[do.Action]:
         do.DropNamespace(("crm", "old")),
         do.CreateTable(("crm", "turns"), TABLE, {"a": "b"}),
         do.DropTable(("crm", "turns"), TABLE),
+        do.DeregisterTable(("crm", "turns"), TABLE),
+        do.ReviveTable(("crm", "turns"), TABLE, {"a": "b"}, 41, 7),
         do.RenameTable(("crm", "turns"), TABLE, ("turns",)),
         do.PutTag("release", 41, False),
         do.Untag("release"),
@@ -43,6 +45,7 @@ def every_action() -> list[do.Action]:
         it.Cover(TABLE, 2, (1 << 64) - 1, 1 << 63, ("by_text", "by_id")),
         it.DeclareIndex(TABLE, "by_text", "text", "inverted", {"stem": True, "language": "English", "b": 0.5, "n": 1}),
         it.DropIndex(TABLE, "by_text"),
+        it.DeleteVersions(TABLE, ((1, 1), (3, (1 << 63) - 1))),
     ]
 
 
@@ -50,6 +53,8 @@ def every_item() -> list[it.Item]:
     """Every kind of item, with its rows inside the entry and staged, with and without what is optional."""
     inline, plain = it.Inline(0, 3), it.Staged(1 << 63, 4, 2, 50, 17, 2, 900, 950, False)
     whole = it.Staged(1 << 63, 4, 2, 50, 17, 2, 900, 950, True, 2)
+    layouts = [it.Layout(0, b"schema", ("id",)), it.Layout(5, b"schema", ("id",), (it.DropColumn("a"),))]
+    indexes = [it.Index("by_id", "id", "btree", {}), it.Index("by_text", "text", "inverted", {"stem": True}, 12)]
     return [
         *(it.Put(TABLE, rows) for rows in (inline, plain, whole)),
         *(it.Overwrite(TABLE, rows) for rows in (inline, plain, whole)),
@@ -61,6 +66,32 @@ def every_item() -> list[it.Item]:
         it.DeleteWhere(TABLE, "a > 1 and text <> 'ö'"),
         it.UpdateWhere(TABLE, (("a", "a + 1"), ("text", "null")), "a = 1"),
         it.UpdateWhere(TABLE, (("a", "0"),), None),
+        it.Put(TABLE, inline, 5),
+        it.Upsert(TABLE, inline, None, False, 5),
+        it.Overwrite(TABLE, inline, 5),
+        it.DeleteKeys(TABLE, 1, 3, 5),
+        it.DeleteWhere(TABLE, "a > 1", 5),
+        it.UpdateWhere(TABLE, (("a", "0"),), None, (1 << 63) - 1),
+        it.Alter(TABLE, 0, it.Layout(5, b"schema", ("id",), tuple(every_step()))),
+        it.Alter(TABLE, 5, it.Layout((1 << 63) - 1, b"schema", ())),
+        it.Restore(TABLE, 41, 1 << 63, 950, tuple(layouts), tuple(indexes)),
+        it.Restore(TABLE, 0, 0, 0, (layouts[0],), ()),
+        it.Advance(TABLE, 8, (1 << 64) - 1, 950),
+        it.Advance(TABLE, 8, 1 << 63, 950, layouts[1], ("id", "text")),
+    ]
+
+
+def every_step() -> list[it.Step]:
+    """Every kind of change to a table's columns."""
+    return [
+        it.AddColumn(b"field", None),
+        it.AddColumn(b"field", "a + 1"),
+        it.DropColumn("a"),
+        it.RenameColumn("a", "b"),
+        it.WidenColumn("a", b"field"),
+        it.OrderColumns(("text", "id")),
+        it.SetNullable("a", True),
+        it.SetNullable("b", False),
     ]
 
 
@@ -86,6 +117,7 @@ def sample() -> tuple[bytes, list[Sealed]]:
 def test_every_kind_of_action_is_in_the_golden_entry() -> None:
     """The sample covers the whole vocabulary."""
     assert {type(action) for action in every_action()} == set(do.Action.__args__)
+    assert {type(step) for step in every_step()} == set(it.Step.__args__)
 
 
 def test_golden_bytes_are_what_is_written_today() -> None:
@@ -199,6 +231,21 @@ def test_a_payload_that_is_too_large_is_refused_before_anything_is_written() -> 
         it.Rewrite(TABLE, 0, 1, 1 << 64, (0,), 1),
         it.DeclareIndex(TABLE, "i", "c", "hash", {}),  # type: ignore[arg-type]
         it.DropIndex(TABLE, ""),
+        do.DeregisterTable(("t",), "t"),
+        do.ReviveTable(("t",), TABLE, {}, -1, 1),
+        do.ReviveTable(("t",), TABLE, {}, 1, 1 << 63),
+        it.Put(TABLE, it.Inline(0, 1), -1),
+        it.DeleteWhere(TABLE, "true", 1 << 63),
+        it.Alter(TABLE, -1, it.Layout(1, b"", ())),
+        it.Alter(TABLE, 0, it.Layout(-1, b"", ())),
+        it.Alter(TABLE, 0, it.Layout(1, b"", ("",))),
+        it.Alter(TABLE, 0, it.Layout(1, b"", (), (it.DropColumn(""),))),
+        it.Alter(TABLE, 0, it.Layout(1, b"", (), (it.AddColumn(b"", "x" * (it.MAX_SQL + 1)),))),
+        it.Restore(TABLE, 1, -1, 0, (), ()),
+        it.Restore(TABLE, 1, 1, 0, (), (it.Index("i", "c", "hash", {}),)),  # type: ignore[arg-type]
+        it.Advance(TABLE, -1, 1, 0),
+        it.DeleteVersions(TABLE, ((-1, 1),)),
+        it.DeleteVersions(TABLE, ((1,),)),  # type: ignore[arg-type]
     ],
 )
 def test_an_action_that_could_not_be_read_back_is_never_written(action: do.Action) -> None:

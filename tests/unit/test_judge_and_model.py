@@ -21,34 +21,58 @@ Name = tuple[str, ...]
 
 PARTS = st.lists(st.sampled_from("xy"), min_size=1, max_size=2).map(tuple)
 IDS, FEW = st.sampled_from([A, B]), st.integers(0, 2)
+NUMBERS = st.sampled_from([0, 0, 0, 1, 2])
+"""Of layouts: mostly that which every table begins with."""
 PAYLOADS = (b"rows", b"more")
 ROWS = st.builds(it.Inline, st.integers(0, 1), FEW) | st.builds(
     it.Staged, st.integers(3, 5), FEW, FEW, FEW, FEW, st.just(0), FEW, FEW, st.booleans(), st.none() | st.just(1)
 )
+COLUMNS = st.sampled_from("cd")
+STEPS: st.SearchStrategy[it.Step] = st.one_of(
+    st.builds(it.AddColumn, st.just(b""), st.none()),
+    st.builds(it.DropColumn, COLUMNS),
+    st.builds(it.RenameColumn, COLUMNS, COLUMNS),
+    st.builds(it.WidenColumn, COLUMNS, st.just(b"")),
+    st.builds(it.OrderColumns, st.just(("d", "c"))),
+    st.builds(it.SetNullable, COLUMNS, st.booleans()),
+)
+LAYOUTS = st.builds(it.Layout, FEW, st.just(b""), st.just(()), st.lists(STEPS, max_size=2).map(tuple))
+WANTED = st.lists(st.builds(it.Index, st.sampled_from("ij"), COLUMNS, st.just("btree"), st.just({})), max_size=2)
+RANGES = st.lists(
+    st.tuples(st.integers(0, 6), st.integers(0, 3)).map(lambda pair: (pair[0], pair[0] + pair[1])), max_size=2
+).map(tuple)
 ACTIONS: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(do.CreateNamespace, PARTS, st.just({})),
     st.builds(do.AlterNamespace, PARTS, st.dictionaries(st.just("k"), st.none() | st.just("v"))),
     st.builds(do.DropNamespace, PARTS),
-    st.builds(do.CreateTable, PARTS, IDS, st.just({})),
+    st.builds(do.CreateTable, PARTS, IDS, st.just({}), st.just(b""), st.just(()), st.integers(0, 1)),
     st.builds(do.DropTable, PARTS, IDS),
+    st.builds(do.DeregisterTable, PARTS, IDS),
+    st.builds(do.ReviveTable, PARTS, IDS, st.just({}), FEW, st.integers(1, 300)),
     st.builds(do.RenameTable, PARTS, IDS, PARTS),
-    st.builds(do.PutTag, st.sampled_from("ab"), FEW, st.booleans()),
+    st.builds(do.PutTag, st.sampled_from("ab"), FEW | st.integers(0, 30), st.booleans()),
     st.builds(do.Untag, st.sampled_from("ab")),
     st.builds(do.SetProperty, st.just("k"), st.none() | st.just("v")),
     st.builds(do.Progress, st.sampled_from("fg"), st.none() | FEW, FEW),
 )
 ITEMS: st.SearchStrategy[do.Action] = st.one_of(
-    st.builds(it.Put, IDS, ROWS),
-    st.builds(it.Upsert, IDS, ROWS, st.none() | st.just(1)),
-    st.builds(it.Overwrite, IDS, ROWS),
-    st.builds(it.DeleteKeys, IDS, st.just(0), FEW),
+    st.builds(it.Put, IDS, ROWS, NUMBERS),
+    st.builds(it.Upsert, IDS, ROWS, st.none() | st.just(1), st.booleans(), NUMBERS),
+    st.builds(it.Overwrite, IDS, ROWS, NUMBERS),
+    st.builds(it.DeleteKeys, IDS, st.just(0), FEW, NUMBERS),
     st.builds(it.DeleteRows, IDS, st.just(0), FEW),
-    st.builds(it.DeleteWhere, IDS, st.just("true")),
-    st.builds(it.UpdateWhere, IDS, st.just((("a", "1"),)), st.none() | st.just("b")),
+    st.builds(it.DeleteWhere, IDS, st.just("true"), NUMBERS),
+    st.builds(it.UpdateWhere, IDS, st.just((("a", "1"),)), st.none() | st.just("b"), NUMBERS),
+    st.builds(it.Alter, IDS, NUMBERS, LAYOUTS),
+    st.builds(
+        it.Restore, IDS, FEW, st.integers(6, 8), FEW, st.lists(LAYOUTS, min_size=1).map(tuple), WANTED.map(tuple)
+    ),
+    st.builds(it.Advance, IDS, st.integers(1, 5), st.integers(6, 8), FEW, st.none() | LAYOUTS, st.just(("c",))),
+    st.builds(it.DeleteVersions, IDS, RANGES),
     st.builds(it.Flush, IDS, st.just(0), st.integers(0, 8), FEW, st.integers(1, 3), st.integers(6, 8), FEW, FEW),
     st.builds(it.Rewrite, IDS, st.just(0), st.integers(0, 8), st.integers(6, 8), st.just((0,)), FEW),
     st.builds(it.Cover, IDS, st.just(0), st.integers(0, 8), st.integers(6, 8), st.just(("i",))),
-    st.builds(it.DeclareIndex, IDS, st.sampled_from("ij"), st.just("c"), st.just("btree"), st.just({})),
+    st.builds(it.DeclareIndex, IDS, st.sampled_from("ij"), COLUMNS, st.just("btree"), st.just({})),
     st.builds(it.DropIndex, IDS, st.sampled_from("ij")),
 )
 
@@ -63,28 +87,72 @@ class RefusalError(Exception):
 class Held:
     """What a table holds: the weights (rows, predicates) of its items, of which the first `flushed` are in the head."""
 
-    def __init__(self, position: int) -> None:
-        self.version, self.head, self.flushed, self.moved, self.changed = 1, 0, 0, 0, position
+    def __init__(self, position: int, head: int = 0) -> None:
+        self.version, self.head, self.flushed, self.moved, self.changed = 0, head, 0, 0, position
+        self.created, self.generation, self.next_row_id = position, 0, 0
         self.items: list[tuple[int, int]] = []
         self.serial = 0
-        self.indexes: list[str] = []
+        self.indexes: list[tuple[str, str, int]] = []
+        self.layouts: list[tuple[int, tuple[it.Step, ...]]] = [(0, ())]
+        self.altered: list[tuple[int, int]] = [(0, 0)]
+        self.landed: dict[int, int] = {}
+        self.deleted: set[int] = set()
+        if head:
+            self.version, self.landed = 1, {1: position}
+
+    def count(self, position: int) -> None:
+        """One more version, unless this is the transaction that made the last one."""
+        if not (self.version and self.changed == position):
+            self.version += 1
+            self.landed[self.version] = position
+        self.changed = self.moved = position
 
     def land(self, position: int, rows: object, weight: tuple[int, int]) -> None:
         """One more item."""
         unmoved = isinstance(rows, it.Staged) and rows.whole and rows.base == self.moved
-        self.version += self.changed != position
-        self.changed = self.moved = position
-        if isinstance(rows, it.Staged) and unmoved and self.flushed == len(self.items):
-            self.head = rows.manifest
+        same = isinstance(rows, it.Staged) and rows.generation == self.generation
+        self.count(position)
+        if isinstance(rows, it.Staged) and unmoved and same and self.flushed == len(self.items):
+            self.head, self.next_row_id = rows.manifest, rows.next_row_id
         else:
             self.serial += getattr(rows, "count", 0)
             self.items.append(weight)
 
+    def alter(self, position: int, layout: it.Layout) -> None:
+        """Other columns, which wait like rows; indexes follow theirs."""
+        self.land(position, None, (0, 1))
+        self.layouts.append((layout.id, layout.steps))
+        self.altered.append((len(self.items), layout.id))
+        for step in layout.steps:
+            for at, (name, column, since) in reversed(list(enumerate(self.indexes))):
+                if isinstance(step, it.DropColumn) and column == step.name:
+                    del self.indexes[at]
+                elif isinstance(step, it.RenameColumn) and column == step.name:
+                    self.indexes[at] = name, step.to, since
+                elif isinstance(step, it.WidenColumn) and column == step.name:
+                    self.indexes[at] = name, column, position
+
+    def replace(self, position: int, head: int, next_row_id: int) -> None:
+        """All of it is another head."""
+        self.count(position)
+        self.head, self.next_row_id, self.flushed = head, next_row_id, len(self.items)
+        self.altered = [(0, self.layouts[-1][0])]
+
+    def since(self, layout: int) -> list[tuple[it.Step, ...]] | None:
+        """The steps of each layout that followed one."""
+        numbers = [number for number, _ in self.layouts]
+        if layout not in numbers:
+            return None
+        behind = len(numbers) - numbers[::-1].index(layout)
+        return [steps for _, steps in self.layouts[behind:]]
+
     def all(self) -> tuple[object, ...]:
         """Everything that the fold says of it too."""
         rows, predicates = (sum(part) for part in zip((0, 0), *self.items[self.flushed :], strict=True))
-        numbers = self.version, self.head, self.flushed, len(self.items), self.serial, self.moved, rows, predicates
-        return (*numbers, *self.indexes)
+        head = self.head, self.next_row_id, [layout for until, layout in self.altered if until <= self.flushed][-1]
+        numbers = self.version, *head, self.flushed, len(self.items), self.serial, self.moved, rows, predicates
+        columns = [number for number, _ in self.layouts]
+        return (*numbers, self.generation, columns, self.indexes, self.landed, sorted(self.deleted))
 
 
 class Model:
@@ -97,6 +165,7 @@ class Model:
         self.tags: dict[str, int] = {}
         self.properties: dict[str, str] = {}
         self.progress: dict[str, int] = {}
+        self.deregistered: dict[str, int] = {}
         self.position = 0
 
     def run(self, action: Any) -> None:
@@ -131,17 +200,26 @@ class Model:
         self._need(not any(other[:-1] == name for other in (*self.spaces, *self.tables)), "NOT_EMPTY")
         del self.spaces[name]
 
-    def _create_table(self, name: Name, table: str, *_: object) -> None:
+    def _create_table(self, name: Name, table: str, *rest: Any) -> None:
         self._free(name)
         self._need(table not in self.held, "EXISTS")
         self.tables[name] = table
-        self.held[table] = Held(self.position)
+        self.held[table] = Held(self.position, rest[-1])
 
     def _drop_table(self, name: Name, table: str) -> None:
         self._need(name in self.tables, "MISSING")
         self._need(self.tables[name] == table, "CHANGED")
         del self.tables[name]
         del self.held[table]
+
+    def _deregister_table(self, name: Name, table: str) -> None:
+        self._drop_table(name, table)
+        self.deregistered[table] = self.position
+
+    def _revive_table(self, name: Name, table: str, _: object, created: int, version: int) -> None:
+        self._create_table(name, table, 0)
+        held = self.held[table]
+        held.version, held.created, held.changed = version, created, 0
 
     def _rename_table(self, name: Name, table: str, to: Name) -> None:
         self._need(name in self.tables, "MISSING")
@@ -166,52 +244,111 @@ class Model:
         self._need(held == expected, "BEHIND")
         self.progress[source] = new
 
-    def _land(self, table: str, rows: object, weight: tuple[int, int]) -> None:
+    def _land(self, table: str, rows: object, weight: tuple[int, int], layout: int | None, *, named: bool) -> None:
         self._need(table in self.held, "MISSING")
-        self.held[table].land(self.position, rows, weight)
+        held = self.held[table]
+        if layout is not None and layout != held.layouts[-1][0]:
+            newer = held.since(layout)
+            self._need(newer is not None and all(newer) and not named, "REPLAN")
+            for step in (step for steps in newer or () for step in steps):
+                self._need(not isinstance(step, it.DropColumn) or isinstance(rows, it.Staged), "REPLAN")
+                self._need(not isinstance(step, it.SetNullable) or step.nullable, "REPLAN")
+        held.land(self.position, rows, weight)
 
-    def _put(self, table: str, rows: it.Rows, *_: object) -> None:
-        self._land(table, rows, (rows.count, 0) if isinstance(rows, it.Inline) else (0, 1))
+    def _put(self, table: str, rows: it.Rows, *rest: Any) -> None:
+        weight = (rows.count, 0) if isinstance(rows, it.Inline) else (0, 1)
+        self._land(table, rows, weight, rest[-1], named=False)
 
-    def _delete_keys(self, table: str, _: int, count: int) -> None:
-        self._land(table, None, (count, 0))
+    def _delete_keys(self, table: str, _: int, count: int, layout: int | None = None) -> None:
+        self._land(table, None, (count, 0), layout, named=False)
 
-    def _delete_where(self, table: str, *_: object) -> None:
-        self._land(table, None, (0, 1))
+    def _delete_where(self, table: str, *rest: Any) -> None:
+        self._land(table, None, (0, 1), rest[-1], named=True)
 
     _upsert = _overwrite = _put
     _delete_rows = _delete_keys
     _update_where = _delete_where
 
-    def _flush(self, table: str, _: int, base: int, first: int, until: int, head: int, *__: object) -> None:
+    def _alter(self, table: str, base: int, layout: it.Layout) -> None:
+        self._need(table in self.held, "MISSING")
+        self._need(self.held[table].layouts[-1][0] == base, "REPLAN")
+        self.held[table].alter(self.position, layout)
+
+    def _restore(self, table: str, _: int, head: int, row_id: int, layouts: Any, indexes: Any) -> None:
         self._need(table in self.held, "MISSING")
         held = self.held[table]
-        self._need((base, first) == (held.head, held.flushed) and first < until <= len(held.items), "VOID")
-        held.head, held.flushed, held.moved = head, until, self.position
+        held.layouts = [(layout.id, layout.steps) for layout in layouts]
+        held.indexes = [(index.name, index.column, index.since) for index in indexes]
+        held.generation = self.position
+        held.replace(self.position, head, row_id)
 
-    def _rewrite(self, table: str, _: int, base: int, head: int, *__: object) -> None:
+    def _advance(self, table: str, version: int, head: int, row_id: int, layout: Any, columns: Any) -> None:
         self._need(table in self.held, "MISSING")
-        self._need(base == self.held[table].head, "VOID")
+        held = self.held[table]
+        self._need(version > held.version, "EXISTS")
+        self._need(version == held.version + 1, "MISSING")
+        if layout is not None:
+            held.layouts = [*(held.layouts if held.version else ()), (layout.id, layout.steps)]
+            held.indexes = [index for index in held.indexes if index[1] in columns]
+        held.replace(self.position, head, row_id)
+
+    def _delete_versions(self, table: str, ranges: tuple[tuple[int, int], ...]) -> None:
+        self._need(table in self.held, "MISSING")
+        held = self.held[table]
+        gone: set[int] = set()
+        for first, last in ranges:
+            self._need(1 <= first <= last <= held.version, "MISSING")
+            self._need(last < held.version, "IN_USE")
+            gone |= set(range(first, last + 1))
+        for position in self.tags.values():
+            shown = [version for version, at in held.landed.items() if held.created <= position and at <= position]
+            self._need(not shown or max(shown) not in gone, "IN_USE")
+        held.deleted |= gone
+
+    def _flush(self, table: str, branch: int, base: int, first: int, until: int, head: int, *rest: Any) -> None:
+        self._need(table in self.held, "MISSING")
+        held = self.held[table]
+        self._need((branch, base, first) == (held.generation, held.head, held.flushed), "VOID")
+        self._need(first < until <= len(held.items), "VOID")
+        held.head, held.flushed, held.moved, held.next_row_id = head, until, self.position, rest[1]
+
+    def _rewrite(self, table: str, branch: int, base: int, head: int, *__: object) -> None:
+        self._need(table in self.held, "MISSING")
+        self._need((branch, base) == (self.held[table].generation, self.held[table].head), "VOID")
         self.held[table].head, self.held[table].moved = head, self.position
 
     _cover = _rewrite
 
-    def _declare_index(self, table: str, name: str, *_: object) -> None:
+    def _declare_index(self, table: str, name: str, column: str, *_: object) -> None:
         self._need(table in self.held, "MISSING")
-        self._need(name not in self.held[table].indexes, "EXISTS")
-        self.held[table].indexes.append(name)
+        held = self.held[table]
+        self._need(all(index[0] != name for index in held.indexes), "EXISTS")
+        held.indexes.append((name, column, self.position))
 
     def _drop_index(self, table: str, name: str) -> None:
-        self._need(table in self.held and name in self.held[table].indexes, "MISSING")
-        self.held[table].indexes.remove(name)
+        self._need(table in self.held and any(index[0] == name for index in self.held[table].indexes), "MISSING")
+        held = self.held[table]
+        held.indexes = [index for index in held.indexes if index[0] != name]
 
 
 def found(held: Contents) -> tuple[object, ...]:
     """What the fold says of a table."""
     assert [pending.seq for pending in held.pending()] == list(range(held.first, held.until)) == sorted(held.items)
     weight = held.weight.rows, held.weight.predicates
-    wanted = (index.name for index in held.indexes)
-    return held.version, held.head.manifest, held.first, held.until, held.serial, held.moved, *weight, *wanted
+    head = held.head.manifest, held.head.next_row_id, held.head.layout
+    indexes = [(index.name, index.column, index.since) for index in held.indexes]
+    landed = {one.version: one.position for one in held.versions.oldest_first()}
+    deleted = [version for first, last in held.deleted for version in range(first, last + 1)]
+    numbers = held.version, *head, held.first, held.until, held.serial, held.moved, *weight
+    return (*numbers, held.generation, [layout.id for layout in held.layouts], indexes, landed, deleted)
+
+
+def test_every_kind_of_action_is_in_the_model() -> None:
+    """A new kind of action fails here until the model can do it."""
+    kinds = set(do.Action.__args__) - {do.Found}
+    assert {
+        kind.__struct_config__.tag for kind in kinds if not hasattr(Model, f"_{kind.__struct_config__.tag}")
+    } == set()
 
 
 class JudgeAndFold(RuleBasedStateMachine):
@@ -260,31 +397,77 @@ class JudgeAndFold(RuleBasedStateMachine):
         """Mostly work on tables."""
         self.commit(actions)
 
-    @rule(actions=st.lists(ITEMS, max_size=1), table=IDS, name=st.sampled_from("xy"))
-    def create(self, actions: list[do.Action], table: str, name: str) -> None:
+    @rule(actions=st.lists(ITEMS, max_size=1), table=IDS, name=st.sampled_from("xy"), manifest=st.integers(0, 1))
+    def create(self, actions: list[do.Action], table: str, name: str, manifest: int) -> None:
         """A table, with its first rows perhaps."""
-        self.commit([do.CreateTable((name,), table, {}), *actions])
+        self.commit([do.CreateTable((name,), table, {}, b"", (), manifest), *actions])
 
     @rule(rows=ROWS, table=IDS)
     def stage(self, rows: it.Rows, table: str) -> None:
         """Rows that were staged on the table as it is."""
         held = self.model.held.get(table)
         if held is not None and isinstance(rows, it.Staged):
-            rows = msgspec.structs.replace(rows, base=held.moved)
-        self.commit([it.Put(table, rows)])
+            rows = msgspec.structs.replace(rows, base=held.moved, generation=held.generation)
+        self.commit([it.Put(table, rows, held.layouts[-1][0] if held else 0)])
+
+    @rule(table=IDS, steps=st.lists(STEPS, max_size=2), off=st.sampled_from([0, 0, 0, 1]))
+    def alter(self, table: str, steps: list[it.Step], off: int) -> None:
+        """Other columns, on those that the table has or not."""
+        base = self.model.held[table].layouts[-1][0] if table in self.model.held else 0
+        self.commit([it.Alter(table, base + off, it.Layout(100 + self.position, b"", (), tuple(steps)))])
+
+    @rule(item=st.sampled_from([it.Put, it.Upsert, it.Overwrite]), rows=ROWS, table=IDS, back=FEW)
+    def late(self, item: Any, rows: it.Rows, table: str, back: int) -> None:
+        """Rows of columns that the table had."""
+        held = self.model.held.get(table) or Held(0)
+        layout, _ = held.layouts[max(0, len(held.layouts) - 1 - back)]
+        self.commit([msgspec.structs.replace(item(table, rows), layout=layout)])
+
+    @rule(table=IDS, new=st.integers(6, 9), off=st.sampled_from([0, 0, 0, 1, -1]), layout=st.none() | LAYOUTS)
+    def advance(self, table: str, new: int, off: int, layout: it.Layout | None) -> None:
+        """A client makes the next version, or one that is not."""
+        held = self.model.held.get(table) or Held(0)
+        self.commit([it.Advance(table, max(0, held.version + 1 + off), new, 0, layout, ("c",))])
+
+    @rule(table=IDS, new=st.integers(6, 9), back=FEW, wanted=WANTED)
+    def restore(self, table: str, new: int, back: int, wanted: list[it.Index]) -> None:
+        """The table has again the columns that it had."""
+        held = self.model.held.get(table) or Held(0)
+        kept = held.layouts[: max(1, len(held.layouts) - back)]
+        layouts = tuple(it.Layout(number, b"", (), steps) for number, steps in kept)
+        self.commit([it.Restore(table, 1, new, 0, layouts, tuple(wanted))])
+
+    @rule(name=st.sampled_from("xy"), table=IDS, deregister=st.booleans(), version=st.integers(1, 300))
+    def bring_back(self, name: str, table: str, deregister: bool, version: int) -> None:
+        """A table goes, and comes again as what it was, or nearly so."""
+        held = {incarnation: name for name, incarnation in self.model.tables.items()}
+        if table in held:
+            gone = do.DeregisterTable if deregister else do.DropTable
+            self.commit([gone(held[table], table)])
+        again = do.ReviveTable((name,), table, {}, max(1, self.position - 1), version)
+        self.commit([again, it.Restore(table, 1, 6, 0, (it.Layout(0, b"", ()),), ())])
+
+    @rule(table=IDS, first=st.integers(1, 3), size=FEW, tag=st.none() | st.sampled_from("ab"), off=st.integers(-2, 2))
+    def delete_versions(self, table: str, first: int, size: int, tag: str | None, off: int) -> None:
+        """Some of the oldest go, perhaps right after one near them was tagged."""
+        held = self.model.held.get(table) or Held(0)
+        if tag is not None:
+            self.commit([do.PutTag(tag, max(0, held.landed.get(first, 0) + off), True)])
+        self.commit([it.DeleteVersions(table, ((first, first + size),))])
 
     @rule(table=IDS, most=st.integers(1, 4), new=st.integers(6, 9), off=OFF)
     def flush(self, table: str, most: int, new: int, off: tuple[int, int, int]) -> None:
         """Some of the tail is written out, as it is or nearly so."""
         held = self.model.held.get(table) or Held(0)
         until = min(held.flushed + most, len(held.items)) + off[2]
-        self.commit([it.Flush(table, 0, held.head + off[0], held.flushed + off[1], until, new, 0, 0)])
+        stand = held.generation, held.head + off[0]
+        self.commit([it.Flush(table, *stand, held.flushed + off[1], until, new, 0, 0)])
 
     @rule(table=IDS, new=st.integers(6, 9), off=st.sampled_from([0, 0, 1]))
     def rewrite(self, table: str, new: int, off: int) -> None:
         """The head is written anew, as it is or not."""
         held = self.model.held.get(table) or Held(0)
-        self.commit([it.Rewrite(table, 0, held.head + off, new, (0,), 1)])
+        self.commit([it.Rewrite(table, held.generation, held.head + off, new, (0,), 1)])
 
     @invariant()
     def both_hold_the_same(self) -> None:
@@ -295,6 +478,10 @@ class JudgeAndFold(RuleBasedStateMachine):
         assert {name: held.position for name, held in state.tags.items()} == model.tags
         assert dict(state.properties.items()) == model.properties
         assert {name: held.number for name, held in state.progress.items()} == model.progress
+        assert dict(state.deregistered.items()) == model.deregistered
+        assert {name: held.created for name, held in state.tables.items()} == {
+            name: model.held[table].created for name, table in model.tables.items()
+        }
         assert dict(state.names.items()) == {table: name for name, table in model.tables.items()}
         assert {table: found(held) for table, held in state.contents.items()} == {
             table: held.all() for table, held in model.held.items()

@@ -202,7 +202,7 @@ def test_a_table_without_columns_can_be_named(lake: Lake) -> None:
     lake.commit([do.CreateTable(("t",), A, {})])
     lake.rename_table("t", "u")
     assert (lake.tables(), lake["u"].schema.names, lake.refresh()["u"].name) == (["u"], [], "u")
-    assert lake.history("u")[0].operation == "create"
+    assert lake.history("u") == []  # it has no version until it holds something
     lake.drop_table("u")
     described = [change for commit in lake.log() for change in commit.changes][:3]
     assert described == ["drop table u", "rename table t to u", "create table t"]

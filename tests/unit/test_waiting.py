@@ -10,7 +10,11 @@ from phalanx.waiting import Items, Pending, packed
 
 
 def pending(seq: int, text: str = "true") -> Pending:
-    return Pending(seq, seq + 10, 0, 0, it.DeleteWhere("ab" * 16, text), (b"x" * seq,))
+    """Every third one changes columns."""
+    if seq % 3 == 2:
+        steps = it.AddColumn(b"field", text), it.RenameColumn("a", "b"), it.SetNullable("b", False)
+        return Pending(seq, seq + 10, 0, 0, it.Alter("ab" * 16, seq, it.Layout(seq + 1, b"schema", ("a",), steps)), ())
+    return Pending(seq, seq + 10, 0, 0, it.DeleteWhere("ab" * 16, text, seq), (b"x" * seq,))
 
 
 def stored(items: Items, first: int, until: int) -> Items:

@@ -87,6 +87,26 @@ class DropTable(_Action, frozen=True, tag="drop_table"):
     table: Table
 
 
+class DeregisterTable(_Action, frozen=True, tag="deregister_table"):
+    """This very incarnation is no longer part of the lake; its files stay, for whoever uses them elsewhere."""
+
+    name: Name
+    table: Table
+
+
+class ReviveTable(_Action, frozen=True, tag="revive_table"):
+    """An incarnation that was dropped is there again, as yet without contents; its versions go on behind the last."""
+
+    name: Name
+    table: Table
+    properties: dict[Part, Text]
+    created: Position
+    version: Position
+    versions: Annotated[bytes, Meta(max_length=1 << 24)] = b""
+    """Where its versions landed."""
+    deleted: tuple[tuple[Position, Position], ...] = ()
+
+
 class RenameTable(_Action, frozen=True, tag="rename_table"):
     """This very incarnation gets another name, possibly in another namespace."""
 
@@ -131,6 +151,8 @@ Action = (
     | DropNamespace
     | CreateTable
     | DropTable
+    | DeregisterTable
+    | ReviveTable
     | RenameTable
     | PutTag
     | Untag
@@ -139,4 +161,5 @@ Action = (
     | item.Item
     | item.Upkeep
     | item.Indexing
+    | item.Other
 )

@@ -11,7 +11,7 @@ import msgspec
 from phalanx.errors import CorruptionError, InternalError
 from phalanx.ids import NO_LAKE, AttemptId, LakeId, TransactionId
 from phalanx.log.base import NOBODY, Base, Fold, chained
-from phalanx.log.entry import Entry
+from phalanx.log.entry import Entry, Landing, Transaction
 from phalanx.objects import layout
 
 S = TypeVar("S")
@@ -49,14 +49,11 @@ class Cursor(Generic[S]):
     def advance(self, position: int, entry: Entry, state: S | None = None) -> None:
         """Move on by one entry; `state` is its result, where the caller has folded it already."""
         self._check(position, entry)
-        fold, find = self._fold, self.recent.find
+        fold = self._fold
         if state is None:
             state = self.state
-            applied: set[bytes] = set()
-            for landing, transaction in entry.landings(position):
-                if find(TransactionId(transaction.id)) is None and transaction.id not in applied:
-                    applied.add(transaction.id)
-                    state = fold.step(state, landing, transaction)
+            for landing, transaction in self.fresh(position, entry):
+                state = fold.step(state, landing, transaction)
         self.lake = entry.lake
         self.position = position
         self.chain = chained(self.chain, entry.digest)
@@ -66,6 +63,17 @@ class Cursor(Generic[S]):
         if position == 1:
             self.recent.resize(fold.settings(state).remembered)
         self.recent.add(position, entry.ids())
+
+    def fresh(self, position: int, entry: Entry) -> list[tuple[Landing, Transaction]]:
+        """The transactions of the next entry that take effect: those whose ids were not seen before (rule A5)."""
+        find = self.recent.find
+        applied: set[bytes] = set()
+        found = []
+        for landing, transaction in entry.landings(position):
+            if find(TransactionId(transaction.id)) is None and transaction.id not in applied:
+                applied.add(transaction.id)
+                found.append((landing, transaction))
+        return found
 
     def base(self, following: AttemptId) -> Base[S]:
         """All that is known, as the base at the next position, whose entry is `following`."""

@@ -20,6 +20,10 @@ Manifest = Annotated[int, Meta(ge=0)]
 Sql = Annotated[str, Meta(max_length=MAX_SQL)]
 IndexKind = Literal["btree", "bitmap", "inverted", "ivf_flat", "ivf_pq", "ivf_sq", "ivf_hnsw_pq", "ivf_hnsw_sq"]
 Column = Annotated[str, Meta(min_length=1, max_length=1 << 10)]
+LayoutId = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+"""A number drawn by whoever alters a table; the columns it was created with are 0."""
+Schema = Annotated[bytes, Meta(max_length=1 << 24)]
+"""An Arrow schema, as an IPC message."""
 
 
 class _Struct(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag_field="do", gc=False):
@@ -58,10 +62,11 @@ Rows = Inline | Staged
 
 
 class Put(_Struct, frozen=True, tag="put"):
-    """Rows are added; the table has no key."""
+    """Rows are added; the table has no key. `layout` names the columns that they have, here and below (rule C7)."""
 
     table: TableId
     rows: Rows
+    layout: LayoutId = 0
 
 
 class Upsert(_Struct, frozen=True, tag="upsert"):
@@ -74,6 +79,7 @@ class Upsert(_Struct, frozen=True, tag="upsert"):
     rows: Rows
     hidden: Payload | None = None
     fresh: bool = False
+    layout: LayoutId = 0
 
 
 class Overwrite(_Struct, frozen=True, tag="overwrite"):
@@ -81,6 +87,7 @@ class Overwrite(_Struct, frozen=True, tag="overwrite"):
 
     table: TableId
     rows: Rows
+    layout: LayoutId = 0
 
 
 class DeleteKeys(_Struct, frozen=True, tag="delete_keys"):
@@ -89,6 +96,7 @@ class DeleteKeys(_Struct, frozen=True, tag="delete_keys"):
     table: TableId
     keys: Payload
     count: Count
+    layout: LayoutId = 0
 
 
 class DeleteRows(_Struct, frozen=True, tag="delete_rows"):
@@ -104,6 +112,7 @@ class DeleteWhere(_Struct, frozen=True, tag="delete_where"):
 
     table: TableId
     where: Sql
+    layout: LayoutId = 0
 
 
 class UpdateWhere(_Struct, frozen=True, tag="update_where"):
@@ -112,6 +121,108 @@ class UpdateWhere(_Struct, frozen=True, tag="update_where"):
     table: TableId
     changes: tuple[tuple[Column, Sql], ...]
     where: Sql | None
+    layout: LayoutId = 0
+
+
+class AddColumn(_Struct, frozen=True, tag="add"):
+    """A column is new, the last one: a schema of that one field. Rows that are there get the value, or null."""
+
+    field: Schema
+    value: Sql | None
+
+
+class DropColumn(_Struct, frozen=True, tag="drop"):
+    """A column goes."""
+
+    name: Column
+
+
+class RenameColumn(_Struct, frozen=True, tag="rename"):
+    """A column gets another name."""
+
+    name: Column
+    to: Column
+
+
+class WidenColumn(_Struct, frozen=True, tag="widen"):
+    """A column gets a type that holds every value it can have now: a schema of that one field."""
+
+    name: Column
+    field: Schema
+
+
+class OrderColumns(_Struct, frozen=True, tag="order"):
+    """The columns come in another order."""
+
+    names: tuple[Column, ...]
+
+
+class SetNullable(_Struct, frozen=True, tag="nullable"):
+    """A column may be null from now on, or no longer."""
+
+    name: Column
+    nullable: bool
+
+
+Step = AddColumn | DropColumn | RenameColumn | WidenColumn | OrderColumns | SetNullable
+"""One change of a table's columns."""
+
+
+class Layout(_Struct, frozen=True, tag="layout"):
+    """The columns and the key that a table has from one alteration to the next, and how they came from those before."""
+
+    id: LayoutId
+    schema: Schema
+    key: tuple[Column, ...]
+    steps: tuple[Step, ...] = ()
+
+
+class Alter(_Struct, frozen=True, tag="alter"):
+    """The columns of a table change from those of layout `base` to others; its rows are converted (rule C7)."""
+
+    table: TableId
+    base: LayoutId
+    layout: Layout
+
+
+class Index(_Struct, frozen=True, tag="index"):
+    """An index that a table wants; `since` is the position that declared it."""
+
+    name: Column
+    column: Column
+    kind: IndexKind
+    options: dict[str, int | float | str | bool]
+    since: Count = 0
+
+    @property
+    def stored(self) -> str:
+        """What Lance calls it: one that is dropped and declared anew under the same name is another one."""
+        return f"{self.name}-{self.since}" if self.since else self.name
+
+
+class Restore(_Struct, frozen=True, tag="restore"):
+    """The table holds again what it held at position `source`: `head` is that, written out (rule C6)."""
+
+    table: TableId
+    source: Count
+    head: Manifest
+    next_row_id: Count
+    layouts: Annotated[tuple[Layout, ...], Meta(min_length=1)]
+    indexes: tuple[Index, ...]
+
+
+class Advance(_Struct, frozen=True, tag="advance"):
+    """Version `version` of a table, as a client of the namespace made it of the one before (rule G3).
+
+    `layout` is there if the client changed the columns, and `columns` are their names then.
+    """
+
+    table: TableId
+    version: Count
+    head: Manifest
+    next_row_id: Count
+    layout: Layout | None = None
+    columns: tuple[Column, ...] = ()
 
 
 class Flush(_Struct, frozen=True, tag="flush"):
@@ -170,12 +281,25 @@ class Cover(_Struct, frozen=True, tag="cover"):
     names: tuple[Column, ...]
 
 
-Item = Put | Upsert | Overwrite | DeleteKeys | DeleteRows | DeleteWhere | UpdateWhere
+class DeleteVersions(_Struct, frozen=True, tag="delete_versions"):
+    """Versions of a table go, from the first to the last of each range: they can no longer be read (rule G5)."""
+
+    table: TableId
+    ranges: tuple[tuple[Count, Count], ...]
+
+
+Rowwise = Put | Upsert | Overwrite | DeleteKeys | DeleteRows | DeleteWhere | UpdateWhere
 """What changes rows."""
+Waiting = Rowwise | Alter
+"""What waits in the tail."""
+Item = Waiting | Restore | Advance
+"""What changes a table."""
 Upkeep = Flush | Rewrite | Cover
 """What changes where rows are, and how they are found."""
 Indexing = DeclareIndex | DropIndex
 """What changes which indexes a table wants."""
+Other = DeleteVersions
+"""What is said of a table and changes nothing that it holds."""
 
 
 def payloads_of(action: object) -> list[int]:

@@ -10,7 +10,7 @@ readers and acknowledgements get only that.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 import msgspec
@@ -33,7 +33,7 @@ from phalanx.log.base import Fold
 from phalanx.log.checkpoint import Checkpointer
 from phalanx.log.crowd import Crowd
 from phalanx.log.cursor import Cursor, View
-from phalanx.log.entry import Entry
+from phalanx.log.entry import Entry, Landing, Transaction
 from phalanx.log.floor import Freshness, Trimmed, put_base, read_floor, sweep
 from phalanx.objects import Blob, Created, Store, layout
 
@@ -70,6 +70,16 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 Outcome = Committed | Lost | slot.Unsettled
+
+
+class Walked(msgspec.Struct, Generic[S], frozen=True):
+    """An entry on the way through the log: the state before it, and those of its transactions that took effect."""
+
+    before: View[S]
+    position: int
+    time: int
+    entry: Entry
+    landings: list[tuple[Landing, Transaction]]
 
 
 class Log(Generic[S]):
@@ -207,6 +217,15 @@ class Log(Generic[S]):
             msg = f"there is no version {position}: the lake is at version {view.position}"
             raise NotFoundError(msg)
         return replay.restore(self._store, self._fold, self._clock, position).view()
+
+    def walk(self, since: int, until: int) -> Iterator[Walked[S]]:
+        """The entries above `since`, in order, with the state before each and what it brought that was new."""
+        if until > since:
+            cursor = replay.restore(self._store, self._fold, self._clock, since)
+            for position, found in replay.entries_after(self._store, since, until):
+                before, fresh = cursor.view(), cursor.fresh(position, found)
+                cursor.advance(position, found)
+                yield Walked(before, position, cursor.time, found, fresh)
 
     def as_of(self, time: int) -> View[S]:
         """The last state whose time is not after `time` (rule J3)."""

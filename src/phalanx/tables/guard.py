@@ -24,6 +24,8 @@ import struct
 from collections.abc import Iterable
 from functools import cache
 
+from phalanx.tables import proto
+
 DATA_FORMAT = "2.2"
 """The newest format of data files that Lance calls stable; the first one with maps."""
 
@@ -81,32 +83,10 @@ def _expected(name: str) -> bool:
 
 
 def _manifest(version: int, features: int) -> bytes:
-    data_format = _text(_FORMAT_NAME, "lance") + _text(_FORMAT_VERSION, DATA_FORMAT)
+    data_format = proto.content(_FORMAT_NAME, b"lance") + proto.content(_FORMAT_VERSION, DATA_FORMAT.encode())
     return (
-        _number(_VERSION, version)
-        + _number(_READER_FEATURES, features)
-        + _number(_WRITER_FEATURES, features)
-        + _bytes(_DATA_FORMAT, data_format)
+        proto.number(_VERSION, version)
+        + proto.number(_READER_FEATURES, features)
+        + proto.number(_WRITER_FEATURES, features)
+        + proto.content(_DATA_FORMAT, data_format)
     )
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _text(field: int, value: str) -> bytes:
-    return _bytes(field, value.encode())
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
-
-
-def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; the eighth says that more follow."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -17,7 +17,9 @@ from lance.dataset import LanceOperation
 from lance.fragment import FragmentMetadata, write_fragments
 
 from phalanx.errors import PhalanxError
+from phalanx.objects import layout
 from phalanx.tables.dataset import Datasets, Ids, Version, manifest_name
+from phalanx.tables.index import segments
 from phalanx.tables.speaking import speaking
 
 Progress = Callable[[int], None]
@@ -150,3 +152,18 @@ class _Watched:
         except BaseException as error:
             self.error = error
             raise
+
+
+def files_of(datasets: Datasets, version: Version) -> list[str]:
+    """The names of all files that a version is made of, inside its table's folder."""
+    names = [manifest_name(version.manifest)]
+    for number in version.fragments:
+        fragment = version.fragment(number).metadata
+        names += [f"data/{file.path}" for file in fragment.files]
+        if fragment.to_json()["deletion_file"] is not None:
+            names.append(_deletion_file(fragment))
+    folder = layout.table(version.table)
+    for segment in segments(version):
+        inside = datasets.files.store.list(f"{folder}/_indices/{segment.uuid}")
+        names += [one.name.removeprefix(folder + "/") for one in inside]
+    return names

@@ -16,11 +16,14 @@ import pyarrow as pa
 from phalanx.expr import Assignments, Predicate, plan_assignments, plan_predicate
 from phalanx.log import item as it
 from phalanx.runs import NO_IDS, Ids, decode_ids
+from phalanx.schema import decode_schema
 from phalanx.tables.dataset import ROW_ID, Datasets
 from phalanx.tail import memory
+from phalanx.tail.columns import Steps, conversion
+from phalanx.tail.disk import scan
 from phalanx.tail.keys import NEVER, KeySet, key_values, superseded
 from phalanx.tail.lookup import rows_of_keys
-from phalanx.tail.overlay import Overlay, Segment, Shape
+from phalanx.tail.overlay import Overlay, Segment, Shape, shape_of
 from phalanx.tail.payload import decode_rows
 from phalanx.tail.steps import Step, steps
 from phalanx.waiting import Pending
@@ -42,7 +45,7 @@ def _runs(items: Iterable[Pending]) -> Iterator[list[Pending]]:
     run: list[Pending] = []
     for pending in items:
         rows = getattr(pending.item, "rows", None)
-        if isinstance(rows, it.Staged) or isinstance(pending.item, it.Overwrite):
+        if isinstance(rows, it.Staged) or isinstance(pending.item, it.Overwrite | it.Alter):
             if run:
                 yield run
             yield [pending]
@@ -107,10 +110,16 @@ class _Work:
         self._segments = list(overlay.segments)
         self._memory = overlay.memory
         self._until = overlay.until
+        self._layouts = overlay.layouts
 
     def result(self) -> Overlay:
         return msgspec.structs.replace(
-            self._before, until=self._until, segments=tuple(self._segments), memory=self._memory
+            self._before,
+            shape=self._shape,
+            until=self._until,
+            segments=tuple(self._segments),
+            memory=self._memory,
+            layouts=self._layouts,
         )
 
     def apply(self, run: Sequence[Pending]) -> None:
@@ -121,9 +130,28 @@ class _Work:
             self._add(run[0], first.rows)
         elif isinstance(first, it.Put | it.Upsert) and isinstance(first.rows, it.Staged):
             self._bulk(run[0], first, first.rows)
+        elif isinstance(first, it.Alter):
+            self._alter(first.layout)
         else:
             self._logged(run)
         self._until = run[-1].seq + 1
+
+    def _alter(self, layout: it.Layout) -> None:
+        """Rows in memory are converted now, rows on disk when they are read."""
+        before = self._shape.schema
+        self._shape, self._key = shape_of(self._shape.table, layout), layout.key
+        self._layouts = (*self._layouts, layout)
+        self._segments = [segment.altered(before, layout.steps) for segment in self._segments]
+        self._memory = self._memory.converted(conversion(before, layout.steps), layout.key)
+
+    def _steps_since(self, layout: int) -> Steps:
+        """What has become of the columns that an item was made for."""
+        return () if layout == self._shape.layout else self.result().steps_since(layout)
+
+    def _decode(self, item: it.Rowwise, payload: bytes) -> pa.Table:
+        if getattr(item, "layout", self._shape.layout) == self._shape.layout:
+            return decode_rows(payload)  # by far the most frequent case
+        return self.result().decode(item, payload)
 
     def _bulk(self, pending: Pending, item: it.Put | it.Upsert, rows: it.Staged) -> None:
         if isinstance(item, it.Upsert):
@@ -159,17 +187,23 @@ class _Work:
         if isinstance(rows, it.Staged):
             self._segments.append(self._segment(pending, rows))
         else:
-            table = decode_rows(pending.payloads[rows.payload])
+            table = self._decode(pending.item, pending.payloads[rows.payload])  # type: ignore[arg-type]
             serials = pending.serial + np.arange(table.num_rows, dtype=np.int64)
             self._memory = self._memory.add(table, -(serials + 1), self._key)
 
     def _segment(self, pending: Pending, rows: it.Staged) -> Segment:
         dead = NO_IDS if rows.dead is None else decode_ids(pending.payloads[rows.dead])
         fragments = tuple(range(rows.first, rows.first + rows.fragments))
-        return Segment(rows.manifest, dead + rows.limit, fragments, rows.limit, rows.count, pending.serial)
+        made = Segment(rows.manifest, dead + rows.limit, fragments, rows.limit, rows.count, pending.serial)
+        layout = getattr(pending.item, "layout", self._shape.layout)
+        steps = self._steps_since(layout)
+        return made.altered(self._schema_of(layout), steps) if steps else made
+
+    def _schema_of(self, layout: int) -> pa.Schema:
+        return decode_schema(next(one.schema for one in self._layouts if one.id == layout))
 
     def _logged(self, run: Sequence[Pending]) -> None:
-        ready = list(steps(run))
+        ready = list(steps(run, self._decode))
         touches = _Touches(self._key)
         for step in ready:
             item = step.item
@@ -266,10 +300,8 @@ class _Work:
         identities = [held.identities[mask]]
         for one in moved:
             segment = self._segments[one.segment]
-            rows = self._datasets.open(self._shape.table, segment.manifest).scan(
-                self._shape.schema.names, only=one.row_ids, row_ids=True, fragments=segment.fragments
-            )
-            found = rows.read_all()
+            version = self._datasets.open(self._shape.table, segment.manifest)
+            found = scan(version, segment, self._shape.schema.names, only=one.row_ids, row_ids=True).read_all()
             identities.append(segment.identities(found.column(ROW_ID).to_numpy().astype(np.int64)))
             parts.append(found.drop_columns([ROW_ID]).cast(self._shape.schema))
         if parts:
@@ -278,9 +310,7 @@ class _Work:
 
     def _read(self, segment: Segment, columns: Sequence[str], *, row_ids: bool = False) -> pa.RecordBatchReader:
         version = self._datasets.open(self._shape.table, segment.manifest)
-        return version.scan(
-            columns, without=segment.hidden, fragments=segment.fragments, row_ids=row_ids, batch_size=_PASS_ROWS
-        )
+        return scan(version, segment, columns, without=segment.hidden, row_ids=row_ids, batch_size=_PASS_ROWS)
 
 
 def _mask(predicate: Predicate, rows: pa.Table | pa.RecordBatch) -> memory.Mask:

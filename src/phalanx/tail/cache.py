@@ -7,10 +7,14 @@ cache of the log: losing one costs time, never a row.
 import threading
 from collections import OrderedDict
 
-from phalanx.contents import Contents
+import msgspec
+
+from phalanx.contents import Contents, Head
 from phalanx.tables.dataset import Datasets, Version
 from phalanx.tail.apply import advance
-from phalanx.tail.overlay import Overlay, Shape, bare
+from phalanx.tail.memory import empty
+from phalanx.tail.overlay import Overlay, Segment, Shape, bare
+from phalanx.tail.read import Reading
 from phalanx.tail.writeout import write_out
 
 _TABLES = 256
@@ -51,6 +55,16 @@ class Overlays:
                 self._written = [(overlay, found), *self._written[: _WRITTEN - 1]]
             return found
 
+    def settled(self, overlay: Overlay) -> Reading:
+        """An overlay written out, ready to be read: for what needs the columns on disk to be the table's."""
+        version = self.written_out(overlay)
+        head = Head(version.manifest, overlay.head.next_row_id, overlay.shape.layout)
+        nothing = empty(overlay.shape.schema, overlay.shape.key)
+        alone = msgspec.structs.replace(
+            overlay, head=head, segments=(Segment(version.manifest),), memory=nothing, first_pending=overlay.until
+        )
+        return Reading(alone, self.datasets)
+
 
 class _Shelf:
     """The overlays of one table; one thread advances them at a time, the others wait for its result."""
@@ -66,7 +80,7 @@ class _Shelf:
         with self._lock:
             found = self._nearest(contents)
             if found is None:
-                found = bare(shape, contents.generation, contents.head, contents.first)
+                found = bare(shape.table, contents)
             if found.until < contents.until:
                 found = advance(found, contents.pending(found.until), datasets)
             self._kept = [found, *(one for one in self._kept if not _same(one, found))][:_KEPT]

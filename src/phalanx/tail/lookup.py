@@ -14,6 +14,7 @@ from pyarrow import types
 from phalanx.expr import spelled
 from phalanx.runs import NO_IDS, Ids
 from phalanx.tables.dataset import ROW_ID, Version
+from phalanx.tail.disk import scan
 from phalanx.tail.keys import NEVER, KeySet
 from phalanx.tail.overlay import Segment
 
@@ -34,11 +35,12 @@ def rows_of_keys(version: Version, segment: Segment, keys: pa.Table, key: tuple[
     wanted = KeySet(key)
     wanted.add(keys)
     words = _words(version, segment, keys, key)
-    reader = version.scan(
+    reader = scan(
+        version,
+        segment,
         key,
         where=words,
         without=segment.hidden if words is None else None,
-        fragments=segment.fragments,
         row_ids=True,
         batch_size=None if words else _PASS_ROWS,
     )
@@ -54,7 +56,7 @@ def rows_with_keys(
     words = _words(version, segment, keys, key)
     if words is None:
         row_ids = rows_of_keys(version, segment, keys, key)
-        return version.scan(columns, only=row_ids, fragments=segment.fragments).read_all()
+        return scan(version, segment, columns, only=row_ids).read_all()
     names = [*columns, *(name for name in key if name not in columns)]
     found = version.rows_of(names, where=words, without=None, limit=None, row_ids=True)
     right = np.ones(found.num_rows, dtype=np.bool_)
@@ -72,7 +74,7 @@ def rows_with_keys(
 def _words(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, ...]) -> str | None:
     """A condition on the key's first column that the index answers; None where a pass over the keys is better."""
     few = keys.num_rows > 0 and keys.num_rows * _SCANNED <= version.rows
-    if not segment.is_head or not few or KEY_INDEX not in version.indexed:
+    if not segment.is_head or segment.conversion or not few or KEY_INDEX not in version.indexed:
         return None
     column = keys.column(key[0]).unique()
     numbers: list[Any] = column.to_pylist() if types.is_integer(column.type) else []

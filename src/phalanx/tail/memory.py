@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from phalanx.runs import NO_IDS, Ids
+from phalanx.tail.columns import Conversion
 from phalanx.tail.keys import key_values
 from phalanx.tail.places import Places
 from phalanx.tail.vectors import Vectors
@@ -79,6 +80,13 @@ class Memory(msgspec.Struct, frozen=True):
         if places is not None:
             places = places.drop(key_values(self.rows.filter(pa.array(dead)), key))
         return _tidied(Memory(self.rows, self.identities, self.alive & ~dead, places), key)
+
+    def converted(self, conversion: Conversion, key: Sequence[str]) -> "Memory":
+        """With other columns; every row keeps its identity."""
+        nothing = empty(conversion.after, key)
+        if not self.count():
+            return nothing
+        return nothing.add(conversion.rows(self.living().combine_chunks()), self.living_identities(), key)
 
     def kill_keys(self, values: Sequence[Hashable], key: Sequence[str]) -> "Memory":
         """Without the rows of these keys."""

@@ -15,6 +15,7 @@ from phalanx.expr import Predicate, plan_predicate
 from phalanx.runs import NO_IDS, Ids
 from phalanx.schema import require_keys
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
+from phalanx.tail.disk import scan
 from phalanx.tail.keys import as_key_table, key_values, last_of_each
 from phalanx.tail.lookup import rows_with_keys
 from phalanx.tail.overlay import Overlay, Segment
@@ -47,7 +48,8 @@ class Reading:
         """The same rows, at once."""
         wanted, predicate = self._asked(columns, where, limit)
         segments = self.overlay.segments
-        if len(segments) == 1 and segments[0].is_head and not self.overlay.memory.count() and wanted.names:
+        plain = len(segments) == 1 and segments[0].is_head and not self.overlay.converts
+        if plain and not self.overlay.memory.count() and wanted.names:
             head = segments[0]
             pushed = None if predicate is None else self._pushed(head, predicate)
             if (predicate is None or pushed is not None) and not self._sifted(head, predicate):
@@ -104,7 +106,7 @@ class Reading:
 
     def get(self, key: Any) -> Row | None:  # noqa: ANN401 - a key's value
         """The row of a key."""
-        found = self.rows_of(self._keys([key]))
+        found = self.rows_of(self.keys([key]))
         return found.to_pylist()[0] if found.num_rows else None
 
     def get_many(self, keys: Iterable[Any], columns: Sequence[str] | None = None) -> pa.Table:
@@ -112,10 +114,10 @@ class Reading:
         if isinstance(keys, str | bytes) or not isinstance(keys, Iterable):
             raise InvalidInputError(f"keys are a list of values, and a {type(keys).__name__} was given")
         wanted, _ = self._asked(columns, None, None)
-        distinct = last_of_each(self._keys(list(keys)), self.overlay.shape.key)
+        distinct = last_of_each(self.keys(list(keys)), self.overlay.shape.key)
         return self.rows_of(distinct, wanted.names)
 
-    def _keys(self, values: list[Any]) -> pa.Table:
+    def keys(self, values: list[Any]) -> pa.Table:
         """Values as keys of this table."""
         shape = self.overlay.shape
         if not shape.key:
@@ -138,8 +140,7 @@ class Reading:
         for segment in self.overlay.segments:
             row_ids = np.setdiff1d(segment.row_ids(elsewhere), segment.hidden)
             if len(row_ids):
-                rows = self._version(segment).scan(columns, only=row_ids, fragments=segment.fragments, row_ids=True)
-                table = rows.read_all()
+                table = scan(self._version(segment), segment, columns, only=row_ids, row_ids=True).read_all()
                 found.append(segment.identities(table.column(ROW_ID).to_numpy().astype(np.int64)))
                 parts.append(table.drop_columns([ROW_ID]).cast(pa.schema([schema.field(name) for name in columns])))
         return np.concatenate(found), pa.concat_tables(parts)
@@ -148,9 +149,7 @@ class Reading:
         """The row ids of a segment's rows that match, all without a predicate."""
         columns = [] if predicate is None else predicate.columns
         found = [NO_IDS]
-        for batch in self._version(segment).scan(
-            columns, without=segment.hidden, fragments=segment.fragments, row_ids=True
-        ):
+        for batch in scan(self._version(segment), segment, columns, without=segment.hidden, row_ids=True):
             row_ids = batch.column(ROW_ID).to_numpy().astype(np.int64)
             mask = None if predicate is None else predicate.mask(batch).to_numpy(zero_copy_only=False)
             found.append(row_ids if mask is None else row_ids[mask])
@@ -187,11 +186,12 @@ class Reading:
         later = predicate if pushed is None else None
         sifted = pushed is not None and self._sifted(segment, predicate)
         names = wanted.names + [name for name in (later.columns if later else ()) if name not in wanted.names]
-        reader = self._version(segment).scan(
+        reader = scan(
+            self._version(segment),
+            segment,
             names,
             where=pushed,
             without=None if sifted else segment.hidden,
-            fragments=segment.fragments,
             limit=None if later or sifted else limit,
             batch_size=batch_size,
             row_ids=sifted or not wanted.names,  # a batch without any column has no length
@@ -205,13 +205,13 @@ class Reading:
 
     def _sifted(self, segment: Segment, predicate: Predicate | None) -> bool:
         """Whether hidden rows are better dropped from what an index finds: a blocklist would switch the index off."""
-        if predicate is None or not segment.is_head or not len(segment.hidden):
+        if predicate is None or not segment.is_head or not len(segment.hidden) or segment.conversion is not None:
             return False
         return not self._version(segment).indexed_columns.isdisjoint(predicate.columns)
 
     def _pushed(self, segment: Segment, predicate: Predicate) -> str | None:
         """The predicate in Lance's words, if it takes it."""
-        words = predicate.lance
+        words = None if segment.conversion is not None else predicate.lance
         return words if words is not None and self._version(segment).plans(words) else None
 
     def version(self, manifest: int) -> Version:

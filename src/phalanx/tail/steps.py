@@ -4,7 +4,7 @@ Ten thousand one-row upserts in a row are one batch of ten thousand rows: nothin
 difference, as long as the last one of a key wins.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 import msgspec
@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from phalanx.log import item as it
 from phalanx.runs import NO_IDS, Ids
-from phalanx.tail.payload import decode_rows
 from phalanx.waiting import Pending
 
 
@@ -26,7 +25,7 @@ class Step(msgspec.Struct, frozen=True):
     serials: Ids = NO_IDS
 
     @property
-    def item(self) -> it.Item:
+    def item(self) -> it.Waiting:
         """What they do."""
         return self.items[0].item
 
@@ -36,14 +35,18 @@ class Step(msgspec.Struct, frozen=True):
         return self.items[0].seq
 
 
-def steps(run: Iterable[Pending]) -> Iterator[Step]:
+Decode = Callable[[it.Rowwise, bytes], pa.Table]
+"""The rows or keys that an item brought, with the columns that the table has by now."""
+
+
+def steps(run: Iterable[Pending], decode: Decode) -> Iterator[Step]:
     """The steps of a run of logged items, in order."""
     for kind, group in groupby(run, key=_kind):
         items = list(group)
         if kind is None:
             yield from (Step([one]) for one in items)
         else:
-            yield _together(items)
+            yield _together(items, decode)
 
 
 def _kind(pending: Pending) -> type | None:
@@ -51,8 +54,8 @@ def _kind(pending: Pending) -> type | None:
     return type(item) if isinstance(item, it.Put | it.Upsert | it.DeleteKeys) else None
 
 
-def _together(items: list[Pending]) -> Step:
-    parts = [decode_rows(one.payloads[_payload(one.item)]) for one in items]
+def _together(items: list[Pending], decode: Decode) -> Step:
+    parts = [decode(one.item, one.payloads[payload_of(one.item)]) for one in items]  # type: ignore[arg-type]
     rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts).combine_chunks()
     counts = [part.num_rows for part in parts]
     numbers = np.repeat(np.array([one.seq for one in items], dtype=np.int64), counts)
@@ -61,7 +64,8 @@ def _together(items: list[Pending]) -> Step:
     return Step(items, rows, numbers, firsts + np.arange(len(numbers), dtype=np.int64) - starts)
 
 
-def _payload(item: it.Item) -> int:
+def payload_of(item: it.Waiting) -> int:
+    """Which of its payloads are the rows or keys that an item brings."""
     if isinstance(item, it.DeleteKeys):
         return item.keys
     rows = getattr(item, "rows", None)

@@ -5,7 +5,7 @@ its table has not moved by the time it lands, its version is the new head there 
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -15,11 +15,14 @@ from phalanx.data import Source
 from phalanx.errors import InvalidInputError
 from phalanx.log import item as it
 from phalanx.runs import NO_IDS, Ids, encode_ids
-from phalanx.schema import require_keys
+from phalanx.schema import decode_schema, require_keys
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
 from phalanx.tables.stage import Progress, extend, hide, write
+from phalanx.tail.columns import conversion
 from phalanx.tail.keys import NEVER, KeySet, last_of_each, superseded
+from phalanx.tail.overlay import Shape
 from phalanx.tail.payload import encode_rows
+from phalanx.tail.writeout import evolved
 from phalanx.txn.core import Found
 
 _PASS_ROWS = 1 << 20
@@ -47,6 +50,11 @@ class Large(msgspec.Struct, frozen=True):
     found: Found
     hidden: Ids | None = None
     whole: Version | None = None
+
+    @property
+    def layout(self) -> int:
+        """The columns that it was staged with."""
+        return self.found.shape.layout
 
     def item(self, dead: int | None) -> it.Staged:
         """What the entry says of it."""
@@ -90,9 +98,11 @@ def _checked(batches: Iterator[pa.RecordBatch], key: tuple[str, ...]) -> Iterato
         yield batch
 
 
-def stage(found: Found, rows: Source, datasets: Datasets, progress: Progress | None) -> Large:
-    """Write a stream of rows as fragments of a version that nobody sees yet."""
-    head = datasets.open(found.table.id, found.contents.head.manifest)
+def stage(
+    found: Found, rows: Source, datasets: Datasets, progress: Progress | None, own: Sequence[it.Layout] = ()
+) -> Large:
+    """Write a stream of rows as fragments of a version that nobody sees yet; `own` are layouts not yet committed."""
+    head = _standing(found, datasets, (*found.contents.layouts, *own))
     written = write(head, pa.RecordBatchReader.from_batches(rows.schema, rows.batches), progress)
     version = extend(datasets, head, [written])
     fragments = version.fragments[len(version.fragments) - len(written.fragments) :]
@@ -100,12 +110,21 @@ def stage(found: Found, rows: Source, datasets: Datasets, progress: Progress | N
     return large if not found.shape.key else msgspec.structs.replace(large, dead=_earlier(large, found.shape.key))
 
 
+def _standing(found: Found, datasets: Datasets, layouts: Sequence[it.Layout]) -> Version:
+    """The head, with the columns that the rows have: an alteration may not be written out yet."""
+    head = datasets.open(found.table.id, found.contents.head.manifest)
+    at = [one.id for one in layouts].index(found.contents.head.layout)
+    steps = tuple(step for one in layouts[at + 1 :] for step in one.steps)
+    return evolved(datasets, head, conversion(decode_schema(layouts[at].schema), steps)) if steps else head
+
+
 def matched(large: Large, datasets: Datasets, *, replace: bool) -> Large:
     """With the rows of the head that it replaces (all, or those of its keys), and the version that shows the result."""
     contents = large.found.contents
     head = datasets.open(large.found.table.id, contents.head.manifest)
     key = large.found.shape.key
-    hidden = None if replace or not key else _replaced(head, large, key)
+    converted = contents.head.layout != large.layout  # then its keys are looked for when it is read
+    hidden = None if replace or not key or converted else _replaced(head, large, key)
     if contents.first != contents.until:  # with a tail there is no fast path: it would lose the items before this one
         return msgspec.structs.replace(large, hidden=hidden)
     gone = np.concatenate([NO_IDS if hidden is None else hidden, large.dead + contents.head.next_row_id])
@@ -153,8 +172,20 @@ class Cargo:
             return it.Inline(self.add(encode_rows(rows.rows)), rows.rows.num_rows)
         return rows.item(self.add(encode_ids(rows.dead)) if len(rows.dead) else None)
 
-    def upsert(self, table: str, rows: Small | Large, *, fresh: bool = False) -> it.Upsert:
+    def put(self, shape: Shape, rows: Small | Large) -> it.Put:
+        """Rows for a table without a key."""
+        return it.Put(shape.table, self.rows(rows), _layout(shape, rows))
+
+    def overwrite(self, shape: Shape, rows: Small | Large) -> it.Overwrite:
+        """Rows instead of all there are."""
+        return it.Overwrite(shape.table, self.rows(rows), _layout(shape, rows))
+
+    def upsert(self, shape: Shape, rows: Small | Large, *, fresh: bool = False) -> it.Upsert:
         """An upsert with what was precomputed for it."""
         said = self.rows(rows)
         hidden = None if isinstance(rows, Small) or rows.hidden is None else self.add(encode_ids(rows.hidden))
-        return it.Upsert(table, said, hidden, fresh)
+        return it.Upsert(shape.table, said, hidden, fresh, _layout(shape, rows))
+
+
+def _layout(shape: Shape, rows: Small | Large) -> int:
+    return rows.layout if isinstance(rows, Large) else shape.layout

@@ -88,7 +88,7 @@ def can_ride(intent: Intent) -> bool:
     return (
         (intent.guard is None or isinstance(intent.guard, Named))
         and intent.sealed.size < MOST_BYTES
-        and all(isinstance(action, it.Item) for action in intent.transaction.actions)
+        and all(isinstance(action, it.Rowwise) for action in intent.transaction.actions)
     )
 
 

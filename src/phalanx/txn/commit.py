@@ -31,6 +31,7 @@ from phalanx.errors import (
     InternalError,
     NotFoundError,
     PhalanxError,
+    SchemaChangedError,
     StateError,
 )
 from phalanx.ids import ID_BYTES, NO_LAKE, AttemptId, LakeId
@@ -341,10 +342,12 @@ def refusal(conflict: Conflict) -> PhalanxError:
         Kind.EXISTS: AlreadyExistsError,
         Kind.MISSING: NotFoundError,
         Kind.NOT_EMPTY: StateError,
+        Kind.IN_USE: StateError,
     }
     if conflict.kind in errors:
         return errors[conflict.kind](conflict.message)
-    return ConflictError(f"{conflict.message}: {conflict.kind.value}", position=conflict.position)
+    error = SchemaChangedError if conflict.kind is Kind.REPLAN else ConflictError
+    return error(f"{conflict.message}: {conflict.kind.value}", position=conflict.position)
 
 
 def _told(intent: Intent, verdict: Verdict | PhalanxError) -> int | PhalanxError:

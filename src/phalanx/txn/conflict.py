@@ -12,10 +12,11 @@ from typing import Any, get_args
 import msgspec
 
 from phalanx.catalog import Name, State, apply, within
-from phalanx.contents import cover_is_void, flush_is_void, rewrite_is_void
+from phalanx.contents import cover_is_void, flush_is_void, rewrite_is_void, since
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
+from phalanx.schema import decode_schema
 
 
 class Kind(Enum):
@@ -25,7 +26,9 @@ class Kind(Enum):
     MISSING = "create it, or correct the name"
     CHANGED = "look at it again, and run the change again"
     NOT_EMPTY = "empty it first"
+    IN_USE = "what needs it comes first"
     BEHIND = "read the source's progress, and go on from there"
+    REPLAN = "look at its columns, and run the change again"
     VOID = "what it was staged on is gone: plan it again"
 
 
@@ -99,13 +102,17 @@ def _namespace_in_use(state: State, action: do.DropNamespace, position: int) -> 
     return Conflict(Kind.NOT_EMPTY, text)
 
 
-def _table_missing(state: State, action: do.DropTable | do.RenameTable, position: int) -> Conflict | None:
+def _table_missing(
+    state: State, action: do.DropTable | do.DeregisterTable | do.RenameTable, position: int
+) -> Conflict | None:
     if action.name in state.tables:
         return None
     return Conflict(Kind.MISSING, f"table {dotted(action.name)!r} does not exist, or does no longer")
 
 
-def _table_replaced(state: State, action: do.DropTable | do.RenameTable, position: int) -> Conflict | None:
+def _table_replaced(
+    state: State, action: do.DropTable | do.DeregisterTable | do.RenameTable, position: int
+) -> Conflict | None:
     held = state.tables[action.name]
     if held.id == action.table:
         return None
@@ -113,7 +120,7 @@ def _table_replaced(state: State, action: do.DropTable | do.RenameTable, positio
     return Conflict(Kind.CHANGED, text, held.created)
 
 
-def _incarnation_taken(state: State, action: do.CreateTable, position: int) -> Conflict | None:
+def _incarnation_taken(state: State, action: do.CreateTable | do.ReviveTable, position: int) -> Conflict | None:
     name = state.names.get(action.table)
     if name is None:
         return None
@@ -121,10 +128,65 @@ def _incarnation_taken(state: State, action: do.CreateTable, position: int) -> C
     return Conflict(Kind.EXISTS, f"incarnation {action.table} is a table already: {dotted(name)}", created)
 
 
-def _table_gone(state: State, action: it.Item | it.Upkeep | it.Indexing, position: int) -> Conflict | None:
+def _table_gone(state: State, action: it.Item | it.Upkeep | it.Indexing | it.Other, position: int) -> Conflict | None:
     if action.table in state.contents:
         return None
     return Conflict(Kind.MISSING, "the table does no longer exist: it was dropped since this change was begun")
+
+
+def _columns_changed(state: State, action: it.Rowwise, position: int) -> Conflict | None:
+    """Rows of an earlier layout are converted as those that were there; but no value is dropped without being told."""
+    contents = state.contents[action.table]
+    if isinstance(action, it.DeleteRows) or action.layout == contents.layout.id:
+        return None
+    newer = since(contents, action.layout)
+    named = isinstance(action, it.DeleteWhere | it.UpdateWhere)
+    if newer is not None and not named:
+        staged = isinstance(getattr(action, "rows", None), it.Staged)
+        steps = [step for one in newer for step in one.steps]
+        strict = any(isinstance(step, it.SetNullable) and not step.nullable for step in steps)
+        opaque = any(not one.steps for one in newer)
+        lossy = any(isinstance(step, it.DropColumn) for step in steps) and not staged
+        keys_only = isinstance(action, it.DeleteKeys)  # parts of a key are renamed, and nothing else
+        if not opaque and (keys_only or not (strict or lossy)):
+            return None
+    name = dotted(state.names[action.table])
+    return Conflict(Kind.REPLAN, f"the columns of table {name!r} have changed since this change was begun")
+
+
+def _altered_meanwhile(state: State, action: it.Alter, position: int) -> Conflict | None:
+    if action.base == state.contents[action.table].layout.id:
+        return None
+    name = dotted(state.names[action.table])
+    return Conflict(Kind.REPLAN, f"the columns of table {name!r} were changed by somebody else")
+
+
+def _version_taken(state: State, action: it.Advance, position: int) -> Conflict | None:
+    contents = state.contents[action.table]
+    if action.version == contents.version + 1:
+        return None
+    name = dotted(state.names[action.table])
+    text = f"table {name!r} is at version {contents.version}, and version {action.version} cannot be the next"
+    return Conflict(Kind.EXISTS if action.version <= contents.version else Kind.MISSING, text, contents.changed)
+
+
+def _version_needed(state: State, action: it.DeleteVersions, position: int) -> Conflict | None:
+    """The newest version stays, and so does every one that a tag names (rule G5)."""
+    contents = state.contents[action.table]
+    name = dotted(state.names[action.table])
+    for first, last in action.ranges:
+        if not 1 <= first <= last <= contents.version:
+            text = f"table {name!r} has no versions {first} to {last}: it is at version {contents.version}"
+            return Conflict(Kind.MISSING, text)
+        if last == contents.version:
+            return Conflict(Kind.IN_USE, f"version {last} of table {name!r} is its newest: it cannot be deleted")
+    created = state.tables[state.names[action.table]].created
+    for tag, named in sorted(state.tags.items()):
+        held = contents.versions.at(named.position) if named.position >= created else None
+        if held is not None and any(first <= held.version <= last for first, last in action.ranges):
+            text = f"version {held.version} of table {name!r} is named by tag {tag!r}: remove the tag first"
+            return Conflict(Kind.IN_USE, text, named.made)
+    return None
 
 
 def _flush_void(state: State, action: it.Flush, position: int) -> Conflict | None:
@@ -152,6 +214,14 @@ def _index_taken(state: State, action: it.DeclareIndex, position: int) -> Confli
     if all(index.name != action.name for index in state.contents[action.table].indexes):
         return None
     return Conflict(Kind.EXISTS, f"index {action.name!r} exists already")
+
+
+def _column_gone(state: State, action: it.DeclareIndex, position: int) -> Conflict | None:
+    there = decode_schema(state.contents[action.table].layout.schema).names
+    if not there or action.column in there:
+        return None
+    text = f"there is no column {action.column!r} any more; there is: {', '.join(there)}"
+    return Conflict(Kind.REPLAN, text)
 
 
 def _index_missing(state: State, action: it.DropIndex, position: int) -> Conflict | None:
@@ -205,16 +275,22 @@ RULES: Mapping[type, tuple[Rule, ...]] = {
     do.DropNamespace: (_namespace_missing, _namespace_in_use),
     do.CreateTable: (_name_taken("name"), _parent_missing("name"), _incarnation_taken),
     do.DropTable: (_table_missing, _table_replaced),
+    do.DeregisterTable: (_table_missing, _table_replaced),
+    do.ReviveTable: (_name_taken("name"), _parent_missing("name"), _incarnation_taken),
     do.RenameTable: (_table_missing, _table_replaced, _name_taken("to"), _parent_missing("to")),
     do.PutTag: (_tag_ahead, _tag_taken),
     do.Untag: (_tag_missing,),
     do.SetProperty: (),
     do.Progress: (_progress_behind,),
-    **dict.fromkeys(get_args(it.Item), (_table_gone,)),
+    **dict.fromkeys(get_args(it.Rowwise), (_table_gone, _columns_changed)),
+    it.Alter: (_table_gone, _altered_meanwhile),
+    it.Restore: (_table_gone,),
+    it.Advance: (_table_gone, _version_taken),
+    it.DeleteVersions: (_table_gone, _version_needed),
     it.Flush: (_table_gone, _flush_void),
     it.Rewrite: (_table_gone, _rewrite_void),
     it.Cover: (_table_gone, _cover_void),
-    it.DeclareIndex: (_table_gone, _index_taken),
+    it.DeclareIndex: (_table_gone, _index_taken, _column_gone),
     it.DropIndex: (_table_gone, _index_missing),
 }
 

@@ -6,18 +6,17 @@ import msgspec
 
 from phalanx.catalog import Name, State, Table
 from phalanx.clock import Clock, Deadline
-from phalanx.contents import Contents
-from phalanx.errors import InvalidInputError, NotFoundError
+from phalanx.contents import Contents, is_deleted
+from phalanx.errors import InvalidInputError, NotFoundError, StateError, VersionDeletedError
 from phalanx.ids import ID_BYTES, TransactionIds
 from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.log import Log
 from phalanx.names import parse_name, suggestion
 from phalanx.objects import Store
-from phalanx.schema import decode_schema
 from phalanx.tables.dataset import Datasets
 from phalanx.tail.cache import Overlays
-from phalanx.tail.overlay import Shape
+from phalanx.tail.overlay import Shape, shape_of
 from phalanx.tail.read import Reading
 from phalanx.txn.commit import Committer
 from phalanx.txn.intent import Guard, Intent, intend
@@ -86,8 +85,28 @@ class Core:
         """The name of an incarnation that never was."""
         return self.clock.token(ID_BYTES).hex()
 
+    def new_layout_id(self) -> int:
+        """A number that no layout has yet."""
+        return int.from_bytes(self.clock.token(8)) >> 1 or 1
+
+    def shape(self, known: Shape) -> Shape:
+        """A table's columns as they are known here; nothing is read."""
+        contents = self.log.view.state.contents.get(known.table)
+        return (
+            known if contents is None or contents.layout.id == known.layout else shape_of(known.table, contents.layout)
+        )
+
     def reading(self, found: Found) -> Reading:
         """A table, ready to be read."""
+        if not found.contents.head.manifest:
+            raise StateError(
+                f"table {'.'.join(found.name)!r} was only declared: nobody has written its first version yet"
+            )
+        now = self.log.view.state.contents.get(found.table.id)
+        if now is not None and now.deleted and is_deleted(now, found.contents.version):
+            raise VersionDeletedError(
+                f"version {found.contents.version} of table {'.'.join(found.name)!r} was deleted: choose another one"
+            )
         return Reading(self.overlays.at(found.shape, found.contents), self.datasets)
 
 
@@ -111,5 +130,6 @@ def locate(view: View[State], table: str) -> Found:
 
 def found(view: View[State], name: Name, table: Table) -> Found:
     """A table that is known to be there."""
-    shape = Shape(table.id, decode_schema(table.schema), table.key)
-    return Found(name, table, view.state.contents[table.id], shape, view.position)
+    contents = view.state.contents[table.id]
+    shape = shape_of(table.id, contents.layout)
+    return Found(name, table, contents, shape, view.position)

@@ -5,25 +5,30 @@ a private overlay, so the transaction reads what it wrote. What is left at the e
 added, fragments staged. Rows of its own are numbered from `OWN` on; no row of the log has such a number.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
-from phalanx.data import conform, source
+from phalanx.data import Source, conform, source
 from phalanx.errors import AlreadyExistsError, InvalidInputError
 from phalanx.expr import plan_assignments, plan_predicate
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.runs import NO_IDS, Ids, encode_ids
-from phalanx.schema import require_keys
+from phalanx.schema import encode_schema, require_keys
 from phalanx.tables.stage import Progress
 from phalanx.tail.apply import advance
+from phalanx.tail.columns import altered
 from phalanx.tail.keys import key_values, last_of_each, repeated, shown_key
+from phalanx.tail.overlay import shape_of
 from phalanx.tail.payload import encode_rows
 from phalanx.tail.read import Reading
 from phalanx.txn.bulk import INLINE_BYTES, INLINE_ROWS, Cargo, Large, Small, matched, require_rows, stage, take_in
 from phalanx.txn.core import Core, Found
+from phalanx.txn.reads import Reads
 from phalanx.txn.touched import Footprint
 from phalanx.waiting import Pending
 
@@ -37,12 +42,15 @@ MOST_KEYS = 100_000
 class Draft:
     """A table as a transaction sees and changes it. Belongs to one thread at a time."""
 
-    def __init__(self, core: Core, found: Found, look: Callable[[], None], *, born: bool = False) -> None:
+    def __init__(
+        self, core: Core, found: Found, look: Callable[[], None], *, born: bool = False, reads: Reads | None = None
+    ) -> None:
         self._core = core
         self._look = look
         """Called before anything is read: then the transaction takes its snapshot, and this table is as it is there."""
         self.found = found
         self.born = born
+        self._reads = reads
         self._base: Reading | None = None
         self._reading: Reading | None = None
         self._unapplied: list[Callable[[], Pending]] = []
@@ -57,6 +65,9 @@ class Draft:
         self._emptied = False
         self._whole = False
         self._fresh = True
+        self._alters: list[it.Alter] = []
+        self._before: Found | None = None
+        """The table as it was found, if its columns were changed since."""
         self.statements = 0
         self.dropped = False
 
@@ -64,6 +75,18 @@ class Draft:
     def key(self) -> tuple[str, ...]:
         """The table's key."""
         return self.found.shape.key
+
+    def read_rows(self, where: str | None, limit: int | None = None) -> None:
+        """Rows are about to be read, by a condition or all of them."""
+        if self._reads is not None and not self.born:
+            self._look()
+            self._reads.of(self._before or self.found).rows(where, limit)
+
+    def read_keys(self, keys: Iterable[Any]) -> None:
+        """The rows of these keys are about to be read."""
+        if self._reads is not None and not self.born and self.key:
+            wanted = self.reading.keys(list(keys)).rename_columns(list((self._before or self.found).shape.key))
+            self._reads.of(self._before or self.found).keys(wanted)
 
     def base(self) -> Reading:
         """The table as it was at the snapshot."""
@@ -114,7 +137,8 @@ class Draft:
         """All rows go, then these are added."""
         rows = self._ready(data, progress, stage_it)  # if they are refused, nothing has changed yet
         self._look()
-        self._apply(it.Overwrite(self.found.table.id, it.Inline(0, 0)), encode_rows(self._nothing()))
+        shape = self.found.shape
+        self._apply(it.Overwrite(shape.table, it.Inline(0, 0), shape.layout), encode_rows(self._nothing()))
         self._emptied = self._whole = True
         self._keys, self._removed, self._staged = [], [], []
         return self._add(rows)
@@ -123,11 +147,12 @@ class Draft:
         """Remove the rows that match; their number."""
         self.statements += 1
         predicate = plan_predicate(where, self.found.shape.schema)
+        self.read_rows(where)
         if self.key:
             keys = self.reading.scan(self.key, predicate.sql).read_all()
             if keys.num_rows:
                 self._keys.append(keys)
-                self._apply(it.DeleteKeys(self.found.table.id, 0, keys.num_rows), encode_rows(keys))
+                self._delete_keys(keys)
             return keys.num_rows
         identities = self.reading.identities(predicate)
         self._remove(identities)
@@ -140,6 +165,7 @@ class Draft:
         schema = self.found.shape.schema
         planned = plan_assignments(changes, schema)
         predicate = None if where is None else plan_predicate(where, schema)
+        self.read_rows(where)
         if self.key:
             old = self.reading.scan(None, where).read_all()
             if not old.num_rows:
@@ -159,12 +185,38 @@ class Draft:
         self._apply_rows(it.Put, new)
         return len(identities)
 
+    def alter(self, steps: Sequence[it.Step]) -> None:
+        """Change the columns: of the rows that are there, and of those that are added from here on."""
+        self._look()
+        shape = self.found.shape
+        schema, key = altered(shape.schema, shape.key, steps)
+        for step in steps:
+            if isinstance(step, it.SetNullable) and not step.nullable:
+                self._require_values(step.name)
+        layout = it.Layout(self._core.new_layout_id(), encode_schema(schema), key, tuple(steps))
+        alter = it.Alter(shape.table, shape.layout, layout)
+        self.statements += 1
+        self._before = self._before or self.found
+        self._alters.append(alter)
+        self._keys = [keys.rename_columns(list(key)) for keys in self._keys]
+        self._apply(alter, b"")
+        self.found = msgspec.structs.replace(self.found, shape=shape_of(shape.table, layout))
+        self._reading = self.reading
+
+    def _require_values(self, name: str) -> None:
+        """A column that may no longer be null must not be: nobody else may change the table meanwhile."""
+        if name in self.found.shape.schema.names and self.reading.count(f"`{name}` is null"):
+            raise InvalidInputError(f"column {name!r} is null in some rows: give them a value first")
+        self._whole = True
+
     def footprint(self) -> Footprint:
         """What it touched of the table as it was at its snapshot."""
-        keys = pa.concat_tables(self._keys) if self._keys else None
+        before = self._before or self.found
+        named = list(before.shape.key)
+        keys = pa.concat_tables(self._keys).rename_columns(named) if self._keys else None
         whole = self._whole or (keys is not None and keys.num_rows > MOST_KEYS)
         mine = np.concatenate([NO_IDS, *self._removed])
-        return Footprint(self.found, self.base, keys if self.key else None, mine, whole)
+        return Footprint(before, self.base, keys if self.key else None, mine, whole)
 
     def removed(self) -> Ids:
         """The identities of the rows that go."""
@@ -172,26 +224,23 @@ class Draft:
 
     def actions(self, cargo: Cargo, removed: Ids) -> list[do.Action]:
         """The net effect as items; `removed` are the identities that the removed rows have by now."""
-        table = self.found.table.id
+        shape, table = self.found.shape, self.found.table.id
         single = self._single()
         if single is not None:
             return [self._alone(single, cargo)]
         rows, gone = self._rest()
-        found: list[do.Action] = []
+        found: list[do.Action] = list(self._alters)
         if self._emptied:
-            found.append(it.Overwrite(table, cargo.rows(self._packed(rows))))
+            found.append(cargo.overwrite(shape, self._packed(rows)))
         if len(removed):
             found.append(it.DeleteRows(table, cargo.add(encode_ids(removed)), len(removed)))
         if gone is not None and gone.num_rows and not self._emptied:
-            found.append(it.DeleteKeys(table, cargo.add(encode_rows(gone)), gone.num_rows))
-        found += [
-            cargo.upsert(table, large) if self.key else it.Put(table, cargo.rows(large))
-            for large in self._still_staged()
-        ]
+            found.append(it.DeleteKeys(table, cargo.add(encode_rows(gone)), gone.num_rows, shape.layout))
+        found += [cargo.upsert(shape, large) if self.key else cargo.put(shape, large) for large in self._still_staged()]
         if rows.num_rows and not self._emptied:
             packed = self._packed(rows)
             fresh = self._fresh and not (gone is not None and gone.num_rows)
-            found.append(cargo.upsert(table, packed, fresh=fresh) if self.key else it.Put(table, cargo.rows(packed)))
+            found.append(cargo.upsert(shape, packed, fresh=fresh) if self.key else cargo.put(shape, packed))
         return found
 
     def _single(self) -> Large | None:
@@ -200,11 +249,11 @@ class Draft:
         return self._staged[0] if alone and not self.removed().size else None
 
     def _alone(self, large: Large, cargo: Cargo) -> do.Action:
-        table = self.found.table.id
+        shape = self.found.shape
         ready = matched(large, self._core.datasets, replace=self._emptied)
         if self._emptied:
-            return it.Overwrite(table, cargo.rows(ready))
-        return cargo.upsert(table, ready) if self.key else it.Put(table, cargo.rows(ready))
+            return cargo.overwrite(shape, ready)
+        return cargo.upsert(shape, ready) if self.key else cargo.put(shape, ready)
 
     def _rest(self) -> tuple[pa.Table, pa.Table | None]:
         """The rows of its own that are in memory, and the keys it touched that have no row any more."""
@@ -243,7 +292,7 @@ class Draft:
             small = rows.num_rows <= INLINE_ROWS and rows.nbytes <= INLINE_BYTES
             if not small:
                 self._look()
-            staged = None if small else stage(self.found, source(rows), self._core.datasets, None)
+            staged = None if small else self._stage(source(rows), None)
             self._packed_rows = staged or Small(rows.combine_chunks())
         return self._packed_rows
 
@@ -260,7 +309,11 @@ class Draft:
         if isinstance(rows, Small):
             return rows
         self._look()
-        return stage(self.found, rows, self._core.datasets, progress)
+        return self._stage(rows, progress)
+
+    def _stage(self, rows: Source, progress: Progress | None) -> Large:
+        own = [alter.layout for alter in self._alters]
+        return stage(self.found, rows, self._core.datasets, progress, own)
 
     def _add(self, rows: Small | Large) -> int:
         self.statements += 1
@@ -282,9 +335,9 @@ class Draft:
         if self.key:
             fragments = range(large.first, large.first + large.fragments)
             self._keys.append(large.version.scan(self.key, fragments=fragments).read_all())
-            self._apply(it.Upsert(self.found.table.id, said), payload, large.count)
+            self._apply(it.Upsert(self.found.table.id, said, layout=large.layout), payload, large.count)
         else:
-            self._apply(it.Put(self.found.table.id, said), payload, large.count)
+            self._apply(it.Put(self.found.table.id, said, large.layout), payload, large.count)
 
     def _upsert(self, rows: pa.Table) -> None:
         self._keys.append(rows.select(self.key))
@@ -297,19 +350,23 @@ class Draft:
         if twice is not None or taken - set(key_values(old, self.key)):
             raise AlreadyExistsError("this update would give two rows the same key: nothing was changed")
         self._keys.append(old)
-        self._apply(it.DeleteKeys(self.found.table.id, 0, old.num_rows), encode_rows(old))
+        self._delete_keys(old)
+
+    def _delete_keys(self, keys: pa.Table) -> None:
+        shape = self.found.shape
+        self._apply(it.DeleteKeys(shape.table, 0, keys.num_rows, shape.layout), encode_rows(keys))
 
     def _remove(self, identities: Ids) -> None:
         if len(identities):
             self._removed.append(identities[identities > -OWN])
             self._apply(it.DeleteRows(self.found.table.id, 0, len(identities)), encode_ids(identities))
 
-    def _apply_rows(self, kind: Callable[[str, it.Rows], it.Item], rows: pa.Table) -> None:
+    def _apply_rows(self, kind: type[it.Put | it.Upsert], rows: pa.Table) -> None:
         self._added.append(rows)
-        item = kind(self.found.table.id, it.Inline(0, rows.num_rows))
+        item = kind(self.found.table.id, it.Inline(0, rows.num_rows), layout=self.found.shape.layout)
         self._apply(item, lambda: encode_rows(rows), rows.num_rows)
 
-    def _apply(self, item: it.Item, payload: bytes | Callable[[], bytes], rows: int = 0) -> None:
+    def _apply(self, item: it.Waiting, payload: bytes | Callable[[], bytes], rows: int = 0) -> None:
         """Put one more change on top of the private overlay, as soon as somebody looks at it."""
         number, own = self._changes, self._own
 

@@ -4,9 +4,10 @@ A small one needs no look at the table at all. A large one is staged first and l
 row, changes keys or checks them is resolved on a snapshot, like a transaction, and run again if somebody came first.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from phalanx.data import conform, source
+from phalanx.errors import SchemaChangedError
 from phalanx.expr import plan_assignments, plan_predicate
 from phalanx.log import action as do
 from phalanx.log import item as it
@@ -23,10 +24,15 @@ class Statements:
 
     def __init__(self, core: Core, shape: Shape, timeout: float | None, note: str = "") -> None:
         self._core = core
-        self._shape = shape
+        self._known = shape
         self._note = note
         self._timeout = timeout
         self._deadline = core.deadline(timeout)
+
+    @property
+    def _shape(self) -> Shape:
+        """The table's columns, as far as they are known here."""
+        return self._core.shape(self._known)
 
     def put(self, data: object, progress: Progress | None, stage_it: Force, what: str, *, replace: bool = False) -> int:
         """Add rows; with `replace`, instead of all there are."""
@@ -35,7 +41,10 @@ class Statements:
         if isinstance(rows, Small):
             if not replace:
                 require_rows(rows.rows.num_rows, what)
-            return self._land(rows, replace=replace)
+            return self._planned_again(
+                lambda: self._land(rows, replace=replace),
+                lambda: self.put(rows.rows, progress, stage_it=False, what=what, replace=replace),
+            )
         large = stage(self._found(), rows, self._core.datasets, progress)
         if not replace:
             require_rows(large.count, what)
@@ -48,27 +57,45 @@ class Statements:
 
     def delete(self, where: str) -> int:
         """Remove the rows that match."""
-        if plan_predicate(where, self._shape.schema).loggable:
-            return self._commit([it.DeleteWhere(self._shape.table, where)])
+        shape = self._shape
+        if plan_predicate(where, shape.schema).loggable:
+            item = it.DeleteWhere(shape.table, where, shape.layout)
+            return self._planned_again(lambda: self._commit([item]), lambda: self.delete(where))
         return self._resolved(lambda draft: draft.delete(where))
 
     def update(self, changes: Mapping[str, object], where: str | None) -> int:
         """Set columns of the rows that match."""
-        planned = plan_assignments(changes, self._shape.schema)
-        predicate = None if where is None else plan_predicate(where, self._shape.schema)
-        keeps_keys = not set(planned.targets) & set(self._shape.key)
+        shape = self._shape
+        planned = plan_assignments(changes, shape.schema)
+        predicate = None if where is None else plan_predicate(where, shape.schema)
+        keeps_keys = not set(planned.targets) & set(shape.key)
         if planned.loggable and keeps_keys and (predicate is None or predicate.loggable):
-            return self._commit([it.UpdateWhere(self._shape.table, tuple(planned.sql.items()), where)])
+            item = it.UpdateWhere(shape.table, tuple(planned.sql.items()), where, shape.layout)
+            return self._planned_again(lambda: self._commit([item]), lambda: self.update(changes, where))
         return self._resolved(lambda draft: draft.update(changes, where))
+
+    def alter(self, steps: Sequence[it.Step]) -> int:
+        """Change the columns."""
+        return self._resolved(lambda draft: draft.alter(steps))
+
+    def _planned_again(self, commit: Callable[[], int], anew: Callable[[], int]) -> int:
+        """Commit what was planned, or plan it anew if the table has other columns by now."""
+        try:
+            return commit()
+        except SchemaChangedError:
+            if self._deadline.passed():
+                raise
+            self._core.refresh()
+        return anew()
 
     def _land(self, rows: Small | Large, *, replace: bool) -> int:
         cargo = Cargo()
-        table = self._shape.table
+        shape = self._shape
         item: do.Action
         if replace:
-            item = it.Overwrite(table, cargo.rows(rows))
+            item = cargo.overwrite(shape, rows)
         else:
-            item = cargo.upsert(table, rows) if self._shape.key else it.Put(table, cargo.rows(rows))
+            item = cargo.upsert(shape, rows) if shape.key else cargo.put(shape, rows)
         return self._commit([item], cargo)
 
     def _commit(self, actions: list[do.Action], cargo: Cargo | None = None) -> int:
@@ -77,7 +104,7 @@ class Statements:
             self._core.intent(actions, self._core.deadline(self._timeout), note=self._note, payloads=payloads)
         )
 
-    def _resolved(self, run: Callable[[Draft], int]) -> int:
+    def _resolved(self, run: Callable[[Draft], object]) -> int:
         def attempt() -> int:
             work = Work(self._core, self._timeout, self._note)
             run(work.draft_of(locate(work.view, self._shape.table)))

@@ -74,9 +74,11 @@ def _check(looked_for: "_Looked", contents: Contents | None, position: int, read
     name = dotted(found.name)
     if contents is None:
         return Conflict(Kind.CHANGED, f"table {name!r} was dropped since version {found.position}")
-    if contents.generation != found.contents.generation:
-        text = f"table {name!r} was restored since version {found.position}"
-        return Conflict(Kind.CHANGED, text, contents.moved)
+    if contents.generation != found.contents.generation or contents.layout.id != found.shape.layout:
+        restored = contents.generation != found.contents.generation
+        what = f"table {name!r} was restored" if restored else f"the columns of table {name!r} were changed"
+        kind = Kind.CHANGED if restored else Kind.REPLAN
+        return Conflict(kind, f"{what} since version {found.position}", contents.moved)
     if looked_for.beaten is not None:
         return looked_for.beaten
     if looked_for and contents.moved > looked_for.seen:
@@ -144,7 +146,9 @@ class _Looked:
                 continue
             if isinstance(action, it.Flush):
                 self._renumber(action, landing)
-            elif isinstance(action, it.Item):
+            elif isinstance(action, it.Restore | it.Advance):
+                return "it was replaced as a whole"
+            elif isinstance(action, it.Waiting):
                 pending = Pending(0, landing.position, landing.place, 0, *taken(action, landing.payloads))
                 hit = self.hit(pending)
                 if hit is not None:
@@ -161,7 +165,7 @@ class _Looked:
     def hit(self, pending: Pending) -> str | None:
         """What an item touched of it, in words."""
         item = pending.item
-        if self._footprint.whole:
+        if self._footprint.whole or isinstance(item, it.Alter):
             return "it was changed"
         if isinstance(item, it.DeleteWhere | it.UpdateWhere):
             return self._by_predicate(item.where, "deleted" if isinstance(item, it.DeleteWhere) else "updated")

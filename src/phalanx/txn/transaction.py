@@ -9,7 +9,7 @@ the log before `commit`; what was staged for a transaction that never commits is
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Literal, Self, TypeVar, cast, get_args
 
 import pyarrow as pa
 
@@ -32,12 +32,15 @@ from phalanx.runs import Ids
 from phalanx.schema import check_schema, encode_schema
 from phalanx.txn.bulk import Cargo
 from phalanx.txn.commit import refusal
+from phalanx.txn.conflict import Conflict, Kind, dotted
 from phalanx.txn.core import Core, Found, find, found, locate
 from phalanx.txn.draft import Draft
 from phalanx.txn.intent import Guard, Named, Rebased
+from phalanx.txn.reads import Reads, Serial
 from phalanx.txn.touched import Footprint, Touched
 
 R = TypeVar("R")
+Isolation = Literal["snapshot", "serializable"]
 
 _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.5
@@ -46,8 +49,19 @@ _LONGEST_PAUSE = 0.5
 class Work:
     """The changes of a transaction, gathered. Belongs to one thread at a time."""
 
-    def __init__(self, core: Core, timeout: Deadline | float | None, note: str = "", token: str | None = None) -> None:
+    def __init__(
+        self,
+        core: Core,
+        timeout: Deadline | float | None,
+        note: str = "",
+        token: str | None = None,
+        isolation: Isolation = "snapshot",
+    ) -> None:
+        if isolation not in get_args(Isolation):
+            raise InvalidInputError(f"isolation is one of {', '.join(get_args(Isolation))}: {isolation!r} is not")
         self.core = core
+        self.reads = Reads() if isolation == "serializable" else None
+        """What it has read, if that is to be checked."""
         self._timeout = timeout
         if not isinstance(timeout, Deadline):
             core.deadline(timeout)  # a bad one is refused before any work is done
@@ -82,7 +96,10 @@ class Work:
             if objection is not None:
                 raise refusal(objection)
             for draft in self._drafts.values():
-                draft.found = locate(view, draft.found.table.id)
+                now = locate(view, draft.found.table.id)
+                if draft.statements and now.shape.layout != draft.found.shape.layout:
+                    raise refusal(Conflict(Kind.REPLAN, f"the columns of table {dotted(now.name)!r} have changed"))
+                draft.found = now
             self._view = self._began = view
 
     def draft(self, name: str) -> Draft:
@@ -96,7 +113,7 @@ class Work:
         """A table that was found in this transaction."""
         self.require_open()
         if here.table.id not in self._drafts:
-            self._drafts[here.table.id] = Draft(self.core, here, self.look)
+            self._drafts[here.table.id] = Draft(self.core, here, self.look, reads=self.reads)
         return self._drafts[here.table.id]
 
     def create(self, name: str, schema: pa.Schema, key: Sequence[str], properties: Mapping[str, str]) -> Draft:
@@ -154,6 +171,8 @@ class Work:
         guard: Guard | None = Touched(prints, lambda moved: self._built(drafts, moved)) if prints else None
         if not looked:
             guard = self._named()
+        elif self.reads is not None:
+            guard = Serial(self.core, self.began.state, self.reads, guard)
         intent = self.core.intent(
             first.actions,
             self.deadline(),

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from phalanx.clock import Deadline
-from phalanx.contents import Index
 from phalanx.errors import ConflictError, PhalanxError
 from phalanx.log import item as it
 from phalanx.tables import index as indexes
@@ -38,16 +37,18 @@ class Covered(msgspec.Struct, frozen=True):
     failed: dict[str, PhalanxError] = {}
 
 
-def wanted(here: Found) -> tuple[Index, ...]:
+def wanted(here: Found) -> tuple[it.Index, ...]:
     """The indexes that a table should have."""
     key = here.shape.key
-    own = (Index(KEY_INDEX, key[0], "btree", {}),) if key else ()
+    own = (it.Index(KEY_INDEX, key[0], "btree", {}),) if key else ()
     return own + here.contents.indexes
 
 
 def cover(core: Core, table: str, deadline: Deadline, *, least_rows: int = LEAST_ROWS) -> Covered:
     """Build what is missing; without effect if nothing is."""
     here = locate(core.refresh(), table)
+    if here.contents.head.layout != here.shape.layout:
+        return Covered()  # the columns on disk are not yet those that the indexes are of
     head = core.datasets.own(table, here.contents.head.manifest)
     built: dict[str, indexes.Built] = {}
     failed: dict[str, PhalanxError] = {}
@@ -61,12 +62,18 @@ def cover(core: Core, table: str, deadline: Deadline, *, least_rows: int = LEAST
             built.update({} if made is None else {spec.stored: made})
     for _ in range(ATTEMPTS):
         now = locate(core.refresh(), table)
-        if now.contents.generation != here.contents.generation:
+        if _moved_on(now, here):
             break
         names = _announced(core, now, built, deadline)
         if names is not None:
             return Covered(names, failed)
     return Covered((), failed)
+
+
+def _moved_on(now: Found, here: Found) -> bool:
+    """Whether what was built for one state of a table is of no use for another."""
+    before, after = here.contents, now.contents
+    return after.generation != before.generation or after.head.layout != before.head.layout
 
 
 def _announced(
@@ -91,7 +98,7 @@ def _announced(
     return names
 
 
-def _built(head: Version, spec: Index, least_rows: int) -> indexes.Built | None:
+def _built(head: Version, spec: it.Index, least_rows: int) -> indexes.Built | None:
     """What brings an index up to date; None if too little is missing, or there is too little to learn from."""
     own = [segment for segment in indexes.segments(head) if segment.name == spec.stored]
     there = frozenset(head.fragments)
@@ -127,7 +134,7 @@ def _rows(head: Version, fragments: frozenset[int]) -> int:
 def _unwanted(
     head: Version,
     held: Sequence[indexes.Segment],
-    specs: Mapping[str, Index],
+    specs: Mapping[str, it.Index],
     built: Sequence[indexes.Built],
 ) -> frozenset[str]:
     """Segments of indexes that were dropped, and those none of whose fragments is left.

@@ -9,6 +9,7 @@ import logging
 import msgspec
 
 from phalanx.clock import Deadline
+from phalanx.contents import Contents
 from phalanx.errors import ConflictError
 from phalanx.log import item as it
 from phalanx.tables import index as indexes
@@ -41,7 +42,7 @@ def optimize(core: Core, table: str, deadline: Deadline, target_rows: int = TARG
     done = skipped = 0
     for group in rewrite.plan(bare, target_rows):
         rewritten = rewrite.run(bare, group)
-        if _commit(core, table, here.contents.generation, rewritten, deadline):
+        if _commit(core, table, here.contents, rewritten, deadline):
             done += 1
         else:
             skipped += 1
@@ -50,17 +51,17 @@ def optimize(core: Core, table: str, deadline: Deadline, target_rows: int = TARG
     return Optimized(done, skipped, len(head.fragments), len(after.fragments))
 
 
-def _commit(core: Core, table: str, generation: int, rewritten: rewrite.Rewritten, deadline: Deadline) -> bool:
+def _commit(core: Core, table: str, planned: Contents, rewritten: rewrite.Rewritten, deadline: Deadline) -> bool:
     """Whether the group landed; what was written is put on each newer head again, never written again."""
     for _ in range(ATTEMPTS):
         contents = locate(core.refresh(), table).contents
-        if contents.generation != generation:
-            return False
+        if contents.generation != planned.generation or contents.head.layout != planned.head.layout:
+            return False  # what was written has other columns than the table on disk by now
         placed = rewrite.place(core.datasets, core.datasets.open(table, contents.head.manifest), rewritten)
         if placed is None:
             return False
         action = it.Rewrite(
-            table, generation, contents.head.manifest, placed.manifest, rewritten.old, len(rewritten.new)
+            table, contents.generation, contents.head.manifest, placed.manifest, rewritten.old, len(rewritten.new)
         )
         try:
             core.committer.commit(core.intent([action], deadline))

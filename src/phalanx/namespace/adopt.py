@@ -1,0 +1,123 @@
+"""What a stock client staged becomes the next version of a table: checked, made durable, under a number of the lake's.
+
+Nothing is taken over that the log could not stand on: rows of a keyed table have one row for each key, row ids last,
+nothing cleans up by itself (rule G3). What does not fit in form is written anew; what does not fit in meaning is refused
+before anything is committed.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+import pyarrow as pa
+from lance.dataset import LanceDataset
+
+from phalanx.errors import InvalidInputError, NotFoundError
+from phalanx.log import item as it
+from phalanx.namespace.materialise import keep, private
+from phalanx.objects import layout
+from phalanx.schema import check_schema, encode_schema, require_keys
+from phalanx.tables.dataset import Version, manifest_name
+from phalanx.tables.manifest import Manifest, detached_number
+from phalanx.tables.speaking import speaking
+from phalanx.tables.stage import extend, files_of, write
+from phalanx.tail.keys import repeated, shown_key
+from phalanx.tail.lookup import rows_of_keys
+from phalanx.tail.overlay import Segment
+from phalanx.txn.core import Core, Found
+
+_LIMIT = 1 << 30
+
+
+class Adopted(msgspec.Struct, frozen=True):
+    """A client's version, ready to be committed; `manifest` is the file of the one that the lake has of it."""
+
+    action: it.Advance
+    manifest: Manifest
+
+    def shown(self, version: int) -> bytes:
+        """The file that clients are given."""
+        return self.manifest.numbered(version)
+
+
+def staged(core: Core, here: Found, path: str) -> Manifest:
+    """A manifest that a client put into a table's folder."""
+    name = private(core, path)
+    folder = layout.table(here.table.id)
+    if name is None or not name.startswith(folder + "/"):
+        raise InvalidInputError(
+            f"{path!r} is not in the folder of table {'.'.join(here.name)!r}: stage the version there"
+        )
+    data = core.store.get(name, limit=_LIMIT)
+    if data is None:
+        raise NotFoundError(f"there is no manifest at {path!r}: stage the version before it is created")
+    return Manifest.read(data, path)
+
+
+def adopt(core: Core, here: Found, version: int, manifest: Manifest) -> Adopted:
+    """Take a manifest that a client staged for the version after the table's newest."""
+    made, next_row_id = _version(core, here, manifest)
+    schema = check_schema(made.dataset.schema, here.shape.key)
+    _check_keys(core, here, made)
+    new = None
+    if not schema.equals(here.shape.schema) or not here.contents.version:
+        new = it.Layout(core.new_layout_id(), encode_schema(schema), here.shape.key)
+    action = it.Advance(here.table.id, version, made.manifest, next_row_id, new, tuple(schema.names) if new else ())
+    name = layout.table(here.table.id, manifest_name(made.manifest))
+    return Adopted(action, Manifest.read(core.store.get(name, limit=_LIMIT) or b"", name))
+
+
+def _version(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int]:
+    """The client's version as one of the lake's, durable with all its files."""
+    table = here.table.id
+    if not manifest.fits or not here.contents.version:
+        return _written_anew(core, here, manifest)
+    number = detached_number(core.clock.token(8))
+    keep(core, layout.table(table, manifest_name(number)), manifest.numbered(number))
+    made = core.datasets.open(table, number)
+    base = core.datasets.open(table, here.contents.head.manifest)
+    core.datasets.persist(table, sorted(set(files_of(core.datasets, made)) - set(files_of(core.datasets, base))))
+    return made, manifest.next_row_id
+
+
+def _written_anew(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int]:
+    """Rows of a version that does not fit in form, as a version of the lake's own."""
+    table, datasets = here.table.id, core.datasets
+    with speaking("reading what a client staged"):
+        given = LanceDataset(
+            datasets.uri(table),
+            serialized_manifest=manifest.message,
+            storage_options=dict(datasets.files.options) or None,
+        )
+        schema = check_schema(given.schema, here.shape.key)
+        first = datasets.open(table, datasets.begin(table, schema))
+        reader = given.scanner().to_reader()
+        batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader)
+        written = write(first, pa.RecordBatchReader.from_batches(schema, batches))
+    return extend(datasets, first, [written]), written.rows
+
+
+def _check_keys(core: Core, here: Found, made: Version) -> None:
+    """Rows that were added to a keyed table must have keys that nobody else has (I13)."""
+    key = here.shape.key
+    if not key:
+        return
+    base = core.datasets.open(here.table.id, here.contents.head.manifest)
+    added = _added(base, made)
+    if not added:
+        return
+    keys = made.scan(key, fragments=added).read_all()
+    require_keys(keys, key)
+    twice = repeated(keys, key)
+    if twice is None and len(rows_of_keys(made, Segment(made.manifest), keys, key)) != keys.num_rows:
+        twice = 0
+    if twice is not None:
+        raise InvalidInputError(
+            f"two rows would have the key {shown_key(keys, key, twice)} in table {'.'.join(here.name)!r}, or one of the "
+            f"others that were added: write to it by merge_insert on {', '.join(key)}"
+        )
+
+
+def _added(base: Version, made: Version) -> Sequence[int]:
+    """The fragments whose rows were not in the base."""
+    held = {tuple(file.path for file in base.fragment(one).metadata.files) for one in base.fragments}
+    return [one for one in made.fragments if tuple(file.path for file in made.fragment(one).metadata.files) not in held]

@@ -1,0 +1,164 @@
+"""Operations of the namespace that land together: one entry for all of them, or nothing.
+
+Each is checked on the lake as the ones before it leave it, and everything a client staged is made durable, before the one
+commit. What is only tidying up (manifests of deleted versions, manifests for the next client) comes after it, best effort.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import lance_namespace as spec
+import msgspec
+
+from phalanx.catalog import State, apply
+from phalanx.errors import AlreadyExistsError, InvalidInputError, PhalanxError
+from phalanx.lake import Lake
+from phalanx.log import action as do
+from phalanx.log import item as it
+from phalanx.log.cursor import View
+from phalanx.log.entry import Landing
+from phalanx.namespace import wire
+from phalanx.namespace.adopt import adopt, staged
+from phalanx.namespace.materialise import forget, keep, public
+from phalanx.namespace.wire import Request, field, table_id
+from phalanx.objects import layout
+from phalanx.tables.manifest import Manifest, managed_name
+from phalanx.txn.commit import refusal
+from phalanx.txn.conflict import Conflict, judge_action
+from phalanx.txn.core import Found, find
+
+log = logging.getLogger("phalanx.namespace")
+
+
+class _Planned(msgspec.Struct):
+    """An operation: what it does to the lake, what it answers, and what is left to do once it has landed.
+
+    One without an action changes nothing that the lake knows.
+    """
+
+    action: do.Action | None
+    answer: Any
+    after: Callable[[], None] | None = None
+
+
+class Batch:
+    """Operations on their way into one commit. Belongs to one thread."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._core = lake.core
+        self._view: View[State] = self._core.refresh()
+        self._planned: list[_Planned] = []
+
+    def add(self, kind: str, request: Request) -> None:
+        """One more operation, on what the ones before it leave."""
+        plans: dict[str, Callable[[Request], _Planned]] = {
+            "declare_table": self._declare,
+            "create_table_version": self._create_version,
+            "delete_table_versions": self._delete_versions,
+            "deregister_table": self._deregister,
+        }
+        planned = plans[kind](request)
+        self._planned.append(planned)
+        if planned.action is None:
+            return
+        state, position = self._view.state, self._view.position
+        objection = judge_action(state, planned.action, position + 1)
+        if isinstance(objection, Conflict):
+            raise refusal(objection)
+        self._view = View(
+            position, self._view.time, apply(state, Landing(position + 1, len(self._planned)), planned.action)
+        )
+
+    def commit(self) -> tuple[int, list[Any]]:
+        """All of it lands; the version of the lake, and the answers in order."""
+        if not self._planned:
+            raise InvalidInputError("there is nothing to do: give at least one operation")
+        actions = [planned.action for planned in self._planned if planned.action is not None]
+        landed = self._lake.commit(actions) if actions else self._view.position
+        for planned in self._planned:
+            try:
+                if planned.after is not None:
+                    planned.after()
+            except PhalanxError as error:
+                log.warning("committed at version %s; what is left is made up for later: %s", landed, error)
+            if "transaction_id" in type(planned.answer).model_fields:
+                planned.answer.transaction_id = str(landed)
+        return landed, [planned.answer for planned in self._planned]
+
+    def _declare(self, request: Request) -> _Planned:
+        name = wire.name_of(request)
+        if not name:
+            raise InvalidInputError("the request names no table: give its id, for example ['turns']")
+        if field(request, "location") is not None:
+            raise InvalidInputError("the lake decides where a table is: leave location out")
+        table = self._core.new_table_id()
+        properties = dict(field(request, "properties", {}))
+        options = dict(self._core.datasets.files.options) or None
+        answer = spec.DeclareTableResponse(
+            location=self._core.datasets.uri(table),
+            storage_options=options,
+            properties=properties,
+            managed_versioning=True,
+        )
+        return _Planned(do.CreateTable(name, table, properties), answer)
+
+    def _create_version(self, request: Request) -> _Planned:
+        wire.refuse_branches(request)
+        here, version = self._found(request), int(field(request, "version", 0))
+        if version <= here.contents.version:
+            raise AlreadyExistsError(f"table {'.'.join(here.name)!r} is at version {here.contents.version} already")
+        name = layout.table(here.table.id, managed_name(version))
+        path = str(field(request, "manifest_path", ""))
+        given = staged(self._core, here, path)
+        if self._changes_nothing(here, version, given):
+            told = spec.TableVersion(version=version, manifest_path=public(self._core, name))
+            return _Planned(None, spec.CreateTableVersionResponse(version=told))
+        adopted = adopt(self._core, here, version, given)
+        data = adopted.shown(version)
+        told = spec.TableVersion(version=version, manifest_path=public(self._core, name), manifest_size=len(data))
+        return _Planned(
+            adopted.action, spec.CreateTableVersionResponse(version=told), lambda: keep(self._core, name, data)
+        )
+
+    def _changes_nothing(self, here: Found, version: int, given: Manifest) -> bool:
+        """Whether a client only kept numbers of fragments for itself, before it says what it does with them.
+
+        It will ask for the same version again, and would not find the one that it was given now (see docs/tradeoffs.md).
+        """
+        if version != here.contents.version + 1 or not here.contents.version:
+            return False
+        base = layout.table(here.table.id, managed_name(here.contents.version))
+        data = self._core.store.get(base, limit=1 << 30)
+        return data is not None and given.says_the_same_as(Manifest.read(data, base))
+
+    def _delete_versions(self, request: Request) -> _Planned:
+        wire.refuse_branches(request)
+        here = self._found(request)
+        ranges = tuple(_range(one, here) for one in field(request, "ranges", []))
+        if not ranges:
+            raise InvalidInputError("no versions are named: give at least one range")
+        held = here.contents.versions
+        count = sum(1 for first, last in ranges for one in range(first, last + 1) if held.of(one) is not None)
+        answer = spec.BatchDeleteTableVersionsResponse(deleted_count=count)
+        action = it.DeleteVersions(here.table.id, ranges)
+        return _Planned(action, answer, lambda: forget(self._core, here, ranges))
+
+    def _deregister(self, request: Request) -> _Planned:
+        here = self._found(request)
+        location = self._core.datasets.uri(here.table.id)
+        answer = spec.DeregisterTableResponse(
+            id=list(here.name), location=location, properties=dict(here.table.properties)
+        )
+        return _Planned(do.DeregisterTable(here.name, here.table.id), answer)
+
+    def _found(self, request: Request) -> Found:
+        return find(self._view, table_id(request))
+
+
+def _range(asked: Request, here: Found) -> tuple[int, int]:
+    """A range of the specification (its end is not part of it; -1 is the newest version) as first and last."""
+    first, end = int(field(asked, "start_version", 0)), int(field(asked, "end_version", 0))
+    last = here.contents.version if end == -1 else end - 1
+    return max(first, 1), last

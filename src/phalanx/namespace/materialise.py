@@ -1,0 +1,117 @@
+"""Versions for stock clients: a table at one of its versions, written out under an ordinary number (rule G2).
+
+The first one who asks for a version that was made past the namespace has it written out; whoever comes later is told
+where it is, and no dataset is opened. What is written is never ahead of the log, and may be lost: it is made again.
+"""
+
+import logging
+
+import msgspec
+
+from phalanx.catalog import step
+from phalanx.contents import is_deleted
+from phalanx.errors import NotFoundError, UnavailableError, VersionDeletedError
+from phalanx.log.cursor import View
+from phalanx.objects import Unknown, layout
+from phalanx.tables.dataset import manifest_name
+from phalanx.tables.manifest import MANAGED, Manifest, managed_name
+from phalanx.txn.core import Core, Found, locate
+from phalanx.versions import Landed
+
+log = logging.getLogger("phalanx.namespace")
+
+_LIMIT = 1 << 30
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A version as clients are told of it: the path of its manifest from the root of its storage."""
+
+    version: int
+    path: str
+    size: int | None
+
+
+def landed(here: Found, version: int) -> Landed:
+    """Where a version of a table landed."""
+    found = here.contents.versions.of(version)
+    name = ".".join(here.name)
+    if found is None:
+        raise NotFoundError(f"table {name!r} has no version {version}: it is at version {here.contents.version}")
+    if is_deleted(here.contents, version):
+        raise VersionDeletedError(f"version {version} of table {name!r} was deleted: choose another one")
+    return found
+
+
+def describe(core: Core, here: Found, version: int) -> Described:
+    """Where a version's manifest is; it is written if it is not there."""
+    at = landed(here, version)
+    name = layout.table(here.table.id, managed_name(version))
+    data = core.store.get(name, limit=_LIMIT)
+    if data is None:
+        data = _manifest(core, at_version(core, here, at)).numbered(version)
+        keep(core, name, data)
+    return Described(version, public(core, name), len(data))
+
+
+def keep(core: Core, name: str, data: bytes) -> None:
+    """Put a manifest for clients; somebody else may have put one that says the same."""
+    with core.store.prepare([data]) as blob:
+        outcome = blob.put(name)
+    if isinstance(outcome, Unknown):
+        raise UnavailableError(f"cannot write {name}: {outcome.cause}; nothing was changed, try again")
+
+
+def at_version(core: Core, here: Found, at: Landed) -> Found:
+    """The table at one of its versions."""
+    if here.contents.version == at.version:
+        return here
+    found = locate(core.log.at(at.position), here.table.id)
+    if found.contents.version == at.version:
+        return found
+    walked = next(iter(core.log.walk(at.position - 1, at.position)))  # later changes of the same entry are left out
+    state = walked.before.state
+    for landing, transaction in walked.landings:
+        state = step(state, landing, transaction)
+        if landing.place == at.place:
+            break
+    return locate(View(at.position, walked.time, state), here.table.id)
+
+
+def _manifest(core: Core, found: Found) -> Manifest:
+    overlay = core.reading(found).overlay
+    version = core.overlays.written_out(overlay)
+    name = layout.table(found.table.id, manifest_name(version.manifest))
+    data = core.store.get(name, limit=_LIMIT)
+    if data is None:
+        raise NotFoundError(f"{name} is missing: run `phalanx check`")
+    return Manifest.read(data, name)
+
+
+def public(core: Core, name: str) -> str:
+    """The path of an object as Lance has it: from the root of the file system or the bucket, without a slash."""
+    uri = core.datasets.files.uri
+    rest = uri.partition("://")[2] if "://" in uri else uri
+    inside = rest.partition("/")[2] if "://" in uri else rest
+    return f"{inside.strip('/')}/{name}".lstrip("/")
+
+
+def private(core: Core, path: str) -> str | None:
+    """The inverse of `public`; None for a path that is not inside the lake."""
+    root = public(core, "")
+    return path.lstrip("/").removeprefix(root) if path.lstrip("/").startswith(root) else None
+
+
+def forget(core: Core, here: Found, ranges: tuple[tuple[int, int], ...]) -> None:
+    """Remove what was written of versions that were deleted: best effort, nobody can read them any more."""
+    folder = layout.table(here.table.id, MANAGED)
+    try:
+        names = [one.name for one in core.store.list(folder)]
+        gone = [name for name in names if any(first <= _number(name) <= last for first, last in ranges)]
+        core.store.delete(gone)
+    except UnavailableError as error:
+        log.warning("manifests of deleted versions of %s stay for now: %s", ".".join(here.name), error)
+
+
+def _number(name: str) -> int:
+    word = name.rpartition("/")[2].partition(".")[0]
+    return int(word) if word.isdigit() else -1

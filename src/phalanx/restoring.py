@@ -1,0 +1,105 @@
+"""Restore: tables become again what they were. A change like any other: nothing that happened since is forgotten.
+
+What a table held then is written out, unless it was, and named as its head in one entry for all tables (rule C6). The
+generation goes up, so that whatever was staged on the rows in between does not fit any more. Tags, properties and the
+progress of sources stay as they are (rule J2).
+"""
+
+from collections.abc import Sequence
+
+from phalanx.catalog import Name, State
+from phalanx.contents import Contents
+from phalanx.errors import NotFoundError, PhalanxError
+from phalanx.log import action as do
+from phalanx.log import item as it
+from phalanx.log.cursor import View
+from phalanx.tail.writeout import write_out
+from phalanx.txn.core import Core, Found, find, locate
+from phalanx.versions import pack_versions
+
+_ASIDE = "phalanx_restoring_"
+
+
+def restore(core: Core, past: View[State], names: Sequence[str] | None, *, note: str, timeout: float | None) -> int:
+    """Bring back some tables, or all of them, as they were at a version of the past; the version it landed on."""
+    now = core.refresh()
+    actions = _some(core, past, now, names) if names is not None else _all(core, past, now)
+    if not actions:
+        return now.position
+    return core.commit(actions, timeout, note=note or f"restore version {past.position}")
+
+
+def _some(core: Core, past: View[State], now: View[State], names: Sequence[str]) -> list[do.Action]:
+    actions: list[do.Action] = []
+    for name in names:
+        here = find(now, name)
+        try:
+            there = locate(past, here.table.id)
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"table {name!r} did not exist at version {past.position}: it was created at {here.table.created}"
+            ) from error
+        actions += _contents(core, there, now)
+    return actions
+
+
+def _all(core: Core, past: View[State], now: View[State]) -> list[do.Action]:
+    """Tables that are new go, those that went come back, the others get their names and what they held."""
+    gone = [(name, table) for name, table in sorted(now.state.tables.items()) if table.id not in past.state.names]
+    actions: list[do.Action] = [do.DropTable(name, table.id) for name, table in gone]
+    actions += [
+        do.CreateNamespace(name, held.properties)
+        for name, held in sorted(past.state.namespaces.items())
+        if name not in now.state.namespaces and any(_inside(table, name) for table in past.state.tables)
+    ]
+    renamed = {
+        table.id: name
+        for name, table in sorted(past.state.tables.items())
+        if now.state.names.get(table.id, name) != name
+    }
+    aside = {table: (*name[:-1], _ASIDE + table) for table, name in renamed.items()}  # two may have swapped names
+    actions += [do.RenameTable(now.state.names[table], table, aside[table]) for table in renamed]
+    actions += [do.RenameTable(aside[table], table, name) for table, name in renamed.items()]
+    for name, table in sorted(past.state.tables.items()):
+        if table.id not in now.state.names:
+            last = _last(core, table.id, past.position, now.position)
+            known = pack_versions(last.versions)
+            actions.append(
+                do.ReviveTable(name, table.id, table.properties, table.created, last.version, known, last.deleted)
+            )
+        actions += _contents(core, locate(past, table.id), now)
+    return actions
+
+
+def _inside(name: Name, namespace: Name) -> bool:
+    return len(name) > len(namespace) and name[: len(namespace)] == namespace
+
+
+def _contents(core: Core, there: Found, now: View[State]) -> list[do.Action]:
+    """What brings back the rows of a table; nothing if they have not changed since."""
+    held = now.state.contents.get(there.table.id)
+    then = there.contents
+    if held is not None and (held.changed, held.place) == (then.changed, then.place):
+        return []
+    head, next_row_id = then.head.manifest, then.head.next_row_id
+    if then.first != then.until or then.head.layout != then.layout.id:
+        core.reading(there)
+        out = write_out(core.overlays.at(there.shape, then), core.datasets)
+        head, next_row_id = out.version.manifest, out.next_row_id
+    else:
+        core.datasets.open(there.table.id, head)
+    return [it.Restore(there.table.id, there.position, head, next_row_id, then.layouts, then.indexes)]
+
+
+def _last(core: Core, table: str, low: int, high: int) -> Contents:
+    """What a table held when it was dropped: its versions go on from there."""
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if table in core.log.at(middle).state.contents:
+            low = middle
+        else:
+            high = middle
+    found = core.log.at(low).state.contents.get(table)
+    if found is None:
+        raise PhalanxError("the table cannot be found in the past: run `phalanx check`")
+    return found

@@ -1,0 +1,105 @@
+"""Manifests as files: a version under another number, and what one that a client made says of itself.
+
+A client of the namespace stands on ordinary numbers, the lake on detached ones. Both are the same manifest, with another
+number in it: no file that it names changes (rule G2). What Lance would do by itself with old versions is taken out (rule
+G3). The layout of the file is in `guard.py`.
+"""
+
+import struct
+
+import msgspec
+
+from phalanx.errors import CorruptionError
+from phalanx.tables import proto
+from phalanx.tables.guard import DATA_FORMAT, DETACHED
+
+MANAGED = "_managed"
+"""The folder of manifests with ordinary numbers, apart from `_versions`, where they would outrank the guard."""
+
+_FIELDS, _FRAGMENTS, _VERSION, _SCHEMA_METADATA, _INDEX_SECTION = 1, 2, 3, 5, 6
+_READER_FEATURES, _NEXT_ROW_ID, _DATA_FORMAT, _CONFIG, _TABLE_METADATA = 9, 14, 15, 16, 19
+_HOLDS = (_FIELDS, _FRAGMENTS, _SCHEMA_METADATA, _NEXT_ROW_ID, _CONFIG, _TABLE_METADATA)
+_STABLE_ROW_IDS = 1 << 1
+_CLEANUP = b"lance.auto_cleanup."
+_FOOTER = struct.Struct("<QHH")
+_LENGTH = struct.Struct("<I")
+_MAGIC = b"LANC"
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """A manifest file in its parts: what comes before the message is found by its offset, so it stays where it is."""
+
+    before: bytes
+    message: bytes
+    numbers: tuple[int, int]
+
+    @classmethod
+    def read(cls, data: bytes, where: str) -> "Manifest":
+        """A manifest from the bytes of its file."""
+        try:
+            start, major, minor = _FOOTER.unpack(data[-16:-4])
+            (length,) = _LENGTH.unpack_from(data, start)
+            message = data[start + 4 : start + 4 + length]
+            proto.number_of(message, _VERSION)
+        except (ValueError, IndexError, struct.error) as error:
+            raise CorruptionError(f"{where} is no manifest: {error}") from error
+        if data[-4:] != _MAGIC or start + 4 + length + 16 != len(data):
+            raise CorruptionError(f"{where} is no manifest: its parts do not add up")
+        return cls(data[:start], message, (major, minor))
+
+    def numbered(self, version: int) -> bytes:
+        """The file of the same version under another number, without what Lance would clean up by itself."""
+        kept = b"".join(
+            part.raw
+            for part in proto.parts(self.message)
+            if part.field != _VERSION and not (part.field == _CONFIG and _cleans_up(part.value))
+        )
+        message = kept + proto.number(_VERSION, version)
+        footer = _FOOTER.pack(len(self.before), *self.numbers)
+        return self.before + _LENGTH.pack(len(message)) + message + footer + _MAGIC
+
+    def says_the_same_as(self, other: "Manifest") -> bool:
+        """Whether rows, columns and settings are those of the other: it only kept numbers of fragments for itself."""
+        mine, theirs = (
+            sorted(part.raw for part in proto.parts(one.message) if part.field in _HOLDS) for one in (self, other)
+        )
+        return mine == theirs and self.indexes() == other.indexes()
+
+    def indexes(self) -> bytes:
+        """What it says of its indexes."""
+        start = proto.number_of(self.message, _INDEX_SECTION, -1)
+        if start < 0:
+            return b""
+        (length,) = _LENGTH.unpack_from(self.before, start)
+        return self.before[start + 4 : start + 4 + length]
+
+    @property
+    def version(self) -> int:
+        """The number it was given."""
+        return proto.number_of(self.message, _VERSION)
+
+    @property
+    def next_row_id(self) -> int:
+        """The row id that the next row gets."""
+        return proto.number_of(self.message, _NEXT_ROW_ID)
+
+    @property
+    def fits(self) -> bool:
+        """Whether its rows have ids that last, and its files the format that tables have."""
+        stable = proto.number_of(self.message, _READER_FEATURES) & _STABLE_ROW_IDS
+        written = proto.bytes_of(proto.bytes_of(self.message, _DATA_FORMAT), 2)
+        return bool(stable) and written == DATA_FORMAT.encode()
+
+
+def managed_name(version: int) -> str:
+    """The name of a version for clients, inside its table's folder."""
+    return f"{MANAGED}/{version}.manifest"
+
+
+def detached_number(token: bytes) -> int:
+    """A number that no version has."""
+    return int.from_bytes(token[:8]) | DETACHED
+
+
+def _cleans_up(entry: int | bytes) -> bool:
+    return isinstance(entry, bytes) and proto.bytes_of(entry, 1).startswith(_CLEANUP)

@@ -1,0 +1,138 @@
+"""Where each version of a table landed: an immutable list that grows at its end, a few bytes for each version.
+
+A table's version n is its n-th change; the log knows positions. The list is part of the fold, so that any version is
+found without reading the log (I11): closed pages are bytes that are shared by every state since, and only the open page
+is copied when a version is added.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import msgspec
+
+from phalanx.errors import CorruptionError
+
+_PAGE = 128
+
+
+class Landed(msgspec.Struct, frozen=True, gc=False):
+    """A version, and the position and place of the commit that made it."""
+
+    version: int
+    position: int
+    place: int
+
+
+class _Page(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Up to `_PAGE` versions from `version` on; each is its distance from the position before, and its place."""
+
+    version: int
+    position: int
+    data: bytes
+
+
+class Versions(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The versions of one table up to `last`, which landed at `position`. Whoever adds one gets another list.
+
+    Numbers need not begin with 1, and may jump: a table that was dropped and restored goes on behind its last one.
+    """
+
+    last: int = 0
+    position: int = 0
+    open: _Page = _Page(1, 0, b"")
+    closed: tuple[_Page, ...] = ()
+
+    def add(self, version: int, position: int, place: int) -> "Versions":
+        """With one more."""
+        page, closed = self.open, self.closed
+        if version != self.last + 1 or version - page.version >= _PAGE:
+            closed = (*closed, page) if page.data else closed
+            page = _Page(version, position, b"")
+        before = self.position if page.data else page.position
+        grown = _Page(page.version, page.position, page.data + _varint(position - before) + _varint(place))
+        return Versions(version, position, grown, closed)
+
+    def of(self, version: int) -> Landed | None:
+        """Where a version landed; None if there is none."""
+        pages = self._pages()
+        at = bisect_right(pages, version, key=lambda page: page.version) - 1
+        if at < 0 or version > self.last:
+            return None
+        return next((one for one in _read(pages[at]) if one.version == version), None)
+
+    def at(self, position: int) -> Landed | None:
+        """The newest version at a position of the lake; None before the first."""
+        if position >= self.position:
+            return self.of(self.last)
+        pages = self._pages()
+        at = bisect_right(pages, position, key=lambda page: page.position) - 1
+        found = None
+        for one in _read(pages[at]) if at >= 0 else ():
+            if one.position <= position:
+                found = one
+        return found
+
+    def newest_first(self, below: int | None = None) -> Iterator[Landed]:
+        """Versions, newest first, from the one before `below` on; a page is read when it is reached."""
+        for page in reversed(self._pages()):
+            if below is None or page.version < below:
+                for one in reversed(list(_read(page))):
+                    if below is None or one.version < below:
+                        yield one
+
+    def oldest_first(self, above: int = 0) -> Iterator[Landed]:
+        """Versions, oldest first, from the one after `above` on."""
+        pages = self._pages()
+        at = max(0, bisect_right(pages, above, key=lambda page: page.version) - 1)
+        for page in pages[at:]:
+            yield from (one for one in _read(page) if one.version > above)
+
+    def _pages(self) -> tuple[_Page, ...]:
+        return (*self.closed, self.open) if self.open.data else self.closed
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Versions)
+
+
+def pack_versions(versions: Versions) -> bytes:
+    """A list as an action carries it."""
+    return _encoder.encode(versions)
+
+
+def unpack_versions(data: bytes) -> Versions:
+    """The inverse of `pack_versions`; nothing is an empty list."""
+    try:
+        return _decoder.decode(data) if data else Versions()
+    except msgspec.DecodeError as error:
+        raise CorruptionError(f"a list of versions cannot be read: {error}; run `phalanx check`") from error
+
+
+def _read(page: _Page) -> Iterator[Landed]:
+    version, position, at = page.version, page.position, 0
+    while at < len(page.data):
+        step, at = _number(page.data, at)
+        place, at = _number(page.data, at)
+        position += step
+        yield Landed(version, position, place)
+        version += 1
+
+
+def _varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first; the eighth says that more follow."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while data[at] > 0x7F:
+        value |= (data[at] & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+    return value | data[at] << shift, at + 1
