@@ -125,10 +125,10 @@ class Recorder:
         os.write(self._fd, msgspec.json.encode(transaction) + b"\n")
 
 
-def recorded(folder: Path) -> list[Transaction]:
-    """What all processes wrote down: of each transaction the last line."""
+def recorded(folder: Path, names: str = "*") -> list[Transaction]:
+    """What processes wrote down: of each transaction the last line."""
     last = {}
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.glob(names)):
         for line in path.read_bytes().splitlines(keepends=True):
             if line.endswith(b"\n"):
                 one = msgspec.json.decode(line, type=Transaction)
