@@ -81,7 +81,9 @@ def judge(tmp_path: Path, isolation: Isolation, seed: int, count: int, kills: in
     findings = check(history, isolation)
     print(f"{isolation}, seed {seed}: {dict(outcomes)}, {len(findings)} anomalies, {took:.0f} s")
     print(f"again: python -m tests.race.histories {isolation} {seed} {count} {kills}")
-    assert not findings, "\n".join(map(str, findings[:5]))
+    kinds = Counter(one.anomaly.name for one in findings)
+    first = {one.anomaly: one for one in reversed(findings)}
+    assert not findings, "\n".join([str(kinds), *map(str, first.values())])
     assert outcomes.total() >= count - kills
     assert outcomes["aborted"] >= 0.1 * outcomes.total()
     skews = sum(one.anomaly is Anomaly.WRITE_SKEW for one in check(history, "serializable"))

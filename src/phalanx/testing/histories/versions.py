@@ -69,6 +69,7 @@ class Versions:
     def _version(self, key: str) -> Version:
         readings = self._read[key]
         top, longest = max(readings, key=lambda one: len(one[1].values), default=(0, Seen(())))
+        self._judge_updates(key)
         if readings:
             self._judge(key, top, longest.values)
         fitting = []
@@ -82,7 +83,6 @@ class Versions:
                 one = f"{self._name(top)} read {key} with {_fork(longest.values, seen.values)}"
                 two = f"{self._name(reader)} read it with {_fork(seen.values, longest.values)}"
                 self._found(Anomaly.INCOMPATIBLE, (top, reader), one, two)
-        self._judge_updates(key)
         appended = self._appended[key]
         writers = [appended.get(value) for value in longest.values]
         known = set(longest.values)
