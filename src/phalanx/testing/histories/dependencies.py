@@ -47,6 +47,8 @@ def _by_values(graph: Graph, version: Version) -> None:
             graph.link(graph.start(reader), later, rw)
     for writer in version.unread:
         graph.link(later, graph.commit(writer), Edge(Because.RW, version.key))
+        if last[-1] is not None and last[-1] != writer:
+            graph.link(graph.commit(last[-1]), graph.start(writer), ww)
 
 
 def _by_time(graph: Graph, transactions: Sequence[Transaction]) -> None:

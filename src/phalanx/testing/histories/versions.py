@@ -28,7 +28,7 @@ class Version(msgspec.Struct, frozen=True):
     key: str
     writers: Sequence[int | None]
     readings: Sequence[Reading]
-    unread: Sequence[int]
+    unread: frozenset[int]
 
 
 class Versions:
@@ -86,9 +86,9 @@ class Versions:
         appended = self._appended[key]
         writers = [appended.get(value) for value in longest.values]
         known = set(longest.values)
-        unread = {writer for value, writer in appended.items() if value not in known and self.effective[writer]}
+        unread = (writer for value, writer in appended.items() if value not in known and self.effective[writer])
         counted = [writer if writer is not None and self.effective[writer] else None for writer in writers]
-        return Version(key, counted, fitting, sorted(unread))
+        return Version(key, counted, fitting, frozenset(unread))
 
     def _judge(self, key: str, reader: int, values: Values) -> None:
         """Whether each value of a list may be there."""
