@@ -21,7 +21,7 @@ def named(transactions: Sequence[Transaction], isolation: Isolation) -> set[Anom
 @pytest.fixture(scope="module")
 def good() -> list[Transaction]:
     """Free of anomalies in both modes."""
-    return Simulation(SEED, "serializable").run(1000)
+    return Simulation(SEED, "serializable").run(500)
 
 
 def among(good: Sequence[Transaction], planted: Sequence[Transaction]) -> list[Transaction]:
@@ -40,7 +40,7 @@ def among(good: Sequence[Transaction], planted: Sequence[Transaction]) -> list[T
 @pytest.mark.parametrize("isolation", BOTH)
 @pytest.mark.parametrize("what", PLANTED)
 def test_a_planted_anomaly_is_found_and_named(what: str, isolation: Isolation, good: list[Transaction]) -> None:
-    """In a history of its own, and among a thousand good transactions, and nobody else is accused."""
+    """In a history of its own, and among hundreds of good transactions, and nobody else is accused."""
     anomaly, planted = PLANTED[what]
     assert anomaly in named(planted, isolation)
     findings = check(among(good, planted), isolation)
@@ -107,7 +107,7 @@ EXPECTED = {
 @pytest.mark.parametrize("lapse", LAPSES)
 def test_a_store_that_lapses_is_found_out(lapse: str) -> None:
     """One transaction of 170 gets something wrong."""
-    findings = check(Simulation(SEED, "snapshot", lapse).run(6000), "snapshot")
+    findings = check(Simulation(SEED, "snapshot", lapse).run(4000), "snapshot")
     assert EXPECTED[lapse] <= {finding.anomaly for finding in findings}
 
 
