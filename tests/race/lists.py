@@ -26,7 +26,7 @@ TABLES = ("left", "right")
 SCHEMA = pa.schema({"id": pa.int64(), "grp": pa.int64(), "list": pa.list_(pa.int64())})
 STAY = 25
 """Transactions of each process on one group of rows."""
-WIDTH = 6
+WIDTH = 4
 """Rows of a group, in each table."""
 
 
