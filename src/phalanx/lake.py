@@ -27,6 +27,7 @@ from phalanx.names import parse_name, parse_word
 from phalanx.naming import Naming
 from phalanx.objects import Store, open_store
 from phalanx.snapshot import Snapshot
+from phalanx.sql import Answer
 from phalanx.table import Table
 from phalanx.transaction import Transaction, create_table
 from phalanx.txn.core import Core, find
@@ -165,6 +166,10 @@ class Lake(Naming):
     def __getitem__(self, name: str) -> Table:
         """A table at the newest version."""
         return Table(self._core, self._background, find(self._core.refresh(), name))
+
+    def sql(self, text: str, *, params: Sequence[object] | Mapping[str, object] | None = None) -> Answer:
+        """The answer to a statement that reads any tables, all at the newest version, as DuckDB speaks SQL."""
+        return self.refresh().sql(text, params=params)
 
     def create_table(
         self,

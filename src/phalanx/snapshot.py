@@ -1,5 +1,6 @@
 """A snapshot: the whole lake at one position, as an immutable value."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from phalanx.catalog import Name, Namespace, State, Table, within
@@ -7,6 +8,7 @@ from phalanx.describe import TableInfo, TableSummary, describe, summarize
 from phalanx.errors import NotFoundError
 from phalanx.log.cursor import View
 from phalanx.names import parse_name
+from phalanx.sql import Answer, ask
 from phalanx.table import SnapshotTable
 from phalanx.txn.core import Core, find
 
@@ -21,6 +23,10 @@ class Snapshot:
     def __getitem__(self, name: str) -> SnapshotTable:
         """A table at this version."""
         return SnapshotTable(self._core, find(self._view, name))
+
+    def sql(self, text: str, *, params: Sequence[object] | Mapping[str, object] | None = None) -> Answer:
+        """The answer to a statement that reads tables at this version, as DuckDB speaks SQL; `params` for ? or $name."""
+        return ask(self._core, self._view, text, params)
 
     @property
     def version(self) -> int:
