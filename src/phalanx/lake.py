@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 import msgspec
 
@@ -27,7 +27,6 @@ from phalanx.names import parse_name, parse_word
 from phalanx.naming import Naming
 from phalanx.objects import Store, open_store
 from phalanx.snapshot import Snapshot
-from phalanx.sql import Answer
 from phalanx.table import Table
 from phalanx.transaction import Transaction, create_table
 from phalanx.txn.core import Core, find
@@ -37,6 +36,9 @@ from phalanx.upkeep.check import check_tables
 from phalanx.upkeep.flush import Flushed, flush
 from phalanx.upkeep.optimize import Optimized, optimize
 from phalanx.writer import Writer
+
+if TYPE_CHECKING:
+    from phalanx.sql import Answer
 
 R = TypeVar("R")
 
@@ -167,7 +169,7 @@ class Lake(Naming):
         """A table at the newest version."""
         return Table(self._core, self._background, find(self._core.refresh(), name))
 
-    def sql(self, text: str, *, params: Sequence[object] | Mapping[str, object] | None = None) -> Answer:
+    def sql(self, text: str, *, params: Sequence[object] | Mapping[str, object] | None = None) -> "Answer":
         """The answer to a statement that reads any tables, all at the newest version, as DuckDB speaks SQL."""
         return self.refresh().sql(text, params=params)
 

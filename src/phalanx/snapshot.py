@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from phalanx.catalog import Name, Namespace, State, Table, within
 from phalanx.describe import TableInfo, TableSummary, describe, summarize
 from phalanx.errors import NotFoundError
 from phalanx.log.cursor import View
 from phalanx.names import parse_name
-from phalanx.sql import Answer, ask
 from phalanx.table import SnapshotTable
 from phalanx.txn.core import Core, find
+
+if TYPE_CHECKING:
+    from phalanx.sql import Answer
 
 
 class Snapshot:
@@ -24,8 +27,10 @@ class Snapshot:
         """A table at this version."""
         return SnapshotTable(self._core, find(self._view, name))
 
-    def sql(self, text: str, *, params: Sequence[object] | Mapping[str, object] | None = None) -> Answer:
+    def sql(self, text: str, *, params: Sequence[object] | Mapping[str, object] | None = None) -> "Answer":
         """The answer to a statement that reads tables at this version, as DuckDB speaks SQL; `params` for ? or $name."""
+        from phalanx.sql import ask  # noqa: PLC0415 - an engine takes time to load, and few ask
+
         return ask(self._core, self._view, text, params)
 
     @property
