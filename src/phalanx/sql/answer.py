@@ -15,7 +15,7 @@ import pyarrow as pa
 from phalanx.catalog import Name, State
 from phalanx.errors import InvalidInputError, PhalanxError
 from phalanx.frames import as_polars
-from phalanx.sql.engine import Running, Values, answering, connect
+from phalanx.sql.engine import Running, Values, answering, connect, database
 from phalanx.sql.source import parts
 from phalanx.sql.statement import parsed, resolved
 from phalanx.txn.core import Core, found
@@ -84,9 +84,10 @@ def _bound(core: Core, view: View[State], text: str, values: Values | None) -> R
     connection = connect()
     with answering(errors):
         named = parsed(connection, text)
-    running = Running(connection, errors)
     tables: Mapping[Name, object] = view.state.tables
-    for path, name in resolved(named, tables, view.position).items():
+    chosen = resolved(named, tables, view.position)
+    running = Running(connection if all(len(path) == 1 for path in chosen) else database(), errors)
+    for path, name in chosen.items():
         reading = core.reading(found(view, name, view.state.tables[name]))
         running.add(path, ".".join(name), parts(reading, errors.append))
     running.bind(text, dict(values) if isinstance(values, Mapping) else None if values is None else list(values))

@@ -1,7 +1,9 @@
-"""One statement in an engine of its own: a DuckDB in memory that can reach nothing but the tables it was given.
+"""One statement in DuckDB, which can reach nothing but the tables it was given.
 
 No file, network, extension or Python variable is within reach, and settings cannot be changed. What does not fit into
-memory is spilled to the system's folder for temporary files. DuckDB does not look at signals while it works, so it
+memory is spilled to the system's folder for temporary files. Making a database takes 15 ms, so that a process keeps one;
+each statement has a connection of its own, and what is given to it is temporary. Only names of several parts need a
+database of their own, because nothing temporary is in a schema. DuckDB does not look at signals while it works, so it
 works in a thread beside the main one, and is told to stop when Ctrl-C is pressed.
 """
 
@@ -37,14 +39,28 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 _LONGEST = 600
 _PART = "phalanx_part_"
 _numbers = itertools.count()
+_kept: list[duckdb.DuckDBPyConnection] = []
+_kept_lock = threading.Lock()
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """A new engine, which holds nothing."""
+    """A connection that nobody else has, to the database that this process keeps."""
+    with _kept_lock:
+        if not _kept:
+            _kept.append(database())
+        return _kept[0].cursor()
+
+
+def database() -> duckdb.DuckDBPyConnection:
+    """A new database, which holds nothing."""
     spill = File(tempfile.gettempdir()) / f"phalanx-sql-{os.getpid()}-{next(_numbers)}"  # made when it is needed
     connection = duckdb.connect(":memory:", config=_SETTINGS | {"temp_directory": str(spill)})
-    connection.execute("set TimeZone = 'UTC'")
+    connection.execute("set global TimeZone = 'UTC'")
+    connection.execute("set global lock_configuration = true")
     return connection
+
+
+os.register_at_fork(after_in_child=_kept.clear)
 
 
 class Running:
@@ -72,8 +88,7 @@ class Running:
             self._connection.execute(f"create {kind} {_quoted(path)} as {rows}")
 
     def bind(self, text: str, values: Values | None) -> None:
-        """Plan the statement; from here on nothing can be changed."""
-        self._connection.execute("set lock_configuration = true")
+        """Plan the statement."""
         with answering(self._errors):
             self._rows = self._connection.sql(text, params=values)
 

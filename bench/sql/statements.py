@@ -1,0 +1,145 @@
+"""A group-by, a join and the first rows of an order, over two tables: all written out, and with a tail."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+import datafusion
+import duckdb
+import lance
+import numpy as np
+import pyarrow as pa
+from lance import FFILanceTableProvider
+
+from bench.frame import Bench, timed
+from bench.keys.large import chosen
+from bench.report import Section, Target, Value, median
+from bench.tables.rows import SCHEMA, batches, made
+from bench.tables.scan import direct_dataset
+from bench.tails import quiet_lake, upserts
+from phalanx import Lake
+
+TARGET = Target(">=", 0.8)
+STATEMENTS = {
+    "group-by": "select n, count(*) as c, avg(x) as m from t where x > 0.5 and flag group by n order by n",
+    "join": "select k.label, count(*) as c, sum(t.x) as s from t join k on t.n = k.n where t.id % 3 = 0 group by all order by all",
+    "top-n": "select id, name, x from t where n < 50 order by x desc, id limit 100",
+}
+OURS, DUCKDB, DATAFUSION = "Phalanx", "DuckDB", "DataFusion"
+Answers = Callable[[str], pa.Table]
+
+
+def flushed(bench: Bench) -> Section:
+    """Everything is written out."""
+    count = bench.pick(5_000_000, 100_000, "rows")
+    note = (
+        f"{count:,} rows of 6 columns, loaded in bulk and flushed, and a small table to join them with. DuckDB is given the "
+        "same versions of the same Lance datasets, opened before, on a fresh connection for each statement, as Phalanx "
+        "uses one. In turns; the best of each is compared, because noise only ever adds."
+    )
+    with bench.section("sql", "SQL beside DuckDB on the same files", note) as section, _loaded(bench, count) as lake:
+        contestants = {OURS: _ours(lake), **_others(bench, lake)}
+        for name, text in STATEMENTS.items():
+            times = _compete(bench, section, name, text, contestants)
+            section.ratio(f"{name}: {DUCKDB}'s time / {OURS}'s, best", min(times[DUCKDB]) / min(times[OURS]), TARGET)
+            section.ratio(f"{name}: {DUCKDB}'s time / {OURS}'s, medians", median(times[DUCKDB]) / median(times[OURS]))
+            section.ratio(f"{name}: {DATAFUSION}'s time / {OURS}'s, best", min(times[DATAFUSION]) / min(times[OURS]))
+    return section
+
+
+def pending(bench: Bench) -> Section:
+    """Some rows have changed and are not written out."""
+    count, changed = bench.pick(5_000_000, 100_000, "rows"), bench.pick(50_000, 500, "changed_rows")
+    note = (
+        f"The same, with {changed:,} rows, all over the table, changed by logged upserts: with the tail, and after a flush "
+        "and optimize. The first statement, which also folds the tail, is timed alone."
+    )
+    with (
+        bench.section("sql_tail", "SQL with a tail beside SQL without", note) as section,
+        _loaded(bench, count) as lake,
+        bench.place.lake(lake.uri) as other,
+    ):
+        new = made(changed, first=count).set_column(0, "id", pa.array(chosen(count, changed, 3)))
+        for statement in upserts(lake["t"], new):
+            statement()
+        then = other.snapshot()
+        first = section.series("first statement")
+        timed(first, lambda: then.sql(STATEMENTS["group-by"]).to_arrow())()
+        section.row("first statement", _figures(first))
+        bench.step("flush and optimize")
+        lake.optimize("t", timeout=600)
+        contestants: dict[str, Answers] = {
+            "with the tail": lambda text: then.sql(text).to_arrow(),
+            "written out": _ours(lake),
+        }
+        for name, text in STATEMENTS.items():
+            times = _compete(bench, section, name, text, contestants)
+            tail, without = times.values()
+            section.ratio(f"{name}: time written out / with the tail, best", min(without) / min(tail))
+    return section
+
+
+@contextmanager
+def _loaded(bench: Bench, count: int) -> Iterator[Lake]:
+    with quiet_lake(bench, bench.place.new("sql")) as lake:
+        bench.step("loading")
+        table = lake.create_table("t", SCHEMA, key="id")
+        table.append(pa.RecordBatchReader.from_batches(SCHEMA, batches(count)), stage=True, timeout=600)
+        lake.create_table(
+            "k", pa.table({"n": pa.array(np.arange(100, dtype=np.int32)), "label": [f"k{n // 10}" for n in range(100)]})
+        )
+        lake.optimize("t", timeout=600)
+        lake.flush()
+        yield lake
+
+
+def _ours(lake: Lake) -> Answers:
+    return lambda text: lake.sql(text).to_arrow()
+
+
+def _others(bench: Bench, lake: Lake) -> dict[str, Answers]:
+    """The other engines, on the versions that the tables stand on."""
+    datasets = {name: direct_dataset(bench, lake, lake[name]) for name in ("t", "k")}
+    return {DUCKDB: partial(_duckdb, datasets), DATAFUSION: partial(_datafusion, datasets)}
+
+
+def _duckdb(datasets: Mapping[str, lance.LanceDataset], text: str) -> pa.Table:
+    with duckdb.connect(":memory:") as connection:
+        for name, dataset in datasets.items():
+            connection.register(name, dataset)
+        found: pa.Table = connection.sql(text).to_arrow_table()
+        return found
+
+
+def _datafusion(datasets: Mapping[str, lance.LanceDataset], text: str) -> pa.Table:
+    context = datafusion.SessionContext()
+    for name, dataset in datasets.items():
+        context.register_table(name, FFILanceTableProvider(dataset, with_row_id=False, with_row_addr=False))
+    return context.sql(text.replace("group by all order by all", "group by k.label order by k.label")).to_arrow_table()
+
+
+def _compete(
+    bench: Bench, section: Section, name: str, text: str, contestants: Mapping[str, Answers]
+) -> dict[str, list[float]]:
+    _require_same([work(text) for work in contestants.values()])  # and whatever is slow only the first time is done
+    names = {one: f"{one}: {name}" for one in contestants}
+    work = {names[one]: timed(section.series(names[one]), partial(ask, text)) for one, ask in contestants.items()}
+    bench.in_turns(name, bench.pick(15, 3), work)
+    for one in names.values():
+        section.row(one, _figures(section.samples[one]))
+    return {one: section.samples[names[one]] for one in contestants}
+
+
+def _require_same(answers: list[pa.Table]) -> None:
+    """All engines say the same, sums of floating point numbers aside, which depend on their order."""
+    for answer in answers[1:]:
+        for mine, other in zip(answers[0].to_pylist(), answer.to_pylist(), strict=True):
+            for left, right in zip(mine.values(), other.values(), strict=True):
+                assert left == right or (isinstance(left, float) and abs(left - right) <= 1e-9 * abs(left)), (
+                    mine,
+                    other,
+                )
+
+
+def _figures(values: list[float]) -> dict[str, Value]:
+    return {"best ms": min(values) * 1e3, "p50 ms": median(values) * 1e3, "samples": len(values)}
