@@ -1,5 +1,7 @@
 """SQL over one snapshot: right with a tail and without, asking Lance for no more than is needed, and reading only."""
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -226,8 +228,23 @@ def test_an_answer_is_asked_again_by_many_threads(lake: Lake) -> None:
     assert answer.to_pandas()["id"].tolist() == answer.to_polars()["id"].to_list() == wanted["id"].to_pylist()
 
 
-def test_a_missing_file_is_said_in_our_words(lake: Lake, tmp_path: Path) -> None:
-    for file in (tmp_path / "lake").rglob("*.lance"):
-        file.unlink()
-    with pytest.raises(phalanx.PhalanxError), phalanx.open(tmp_path / "lake") as other:
-        other.sql("select sum(x) from turns").to_arrow()
+@pytest.mark.parametrize("way", ["to_arrow", "scan"])
+def test_ctrl_c_stops_it(lake: Lake, way: str) -> None:
+    """The engine does not look at signals by itself; and the next statement is answered."""
+    endless = "select a.range from range(10000000) a, range(10000000) b where a.range + b.range < 0"
+    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    ask = getattr(lake.sql(endless), way)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(ask())
+    assert asked(lake, "select count(*) as n from turns") == [{"n": 100}]
+
+
+def test_a_damaged_file_is_said_in_our_words(tmp_path: Path) -> None:
+    with phalanx.open(tmp_path / "lake", create=True, durability="os") as lake:
+        lake.create_table("t", pa.table({"id": list(range(1000))}))
+        lake.flush()
+        for file in (tmp_path / "lake").rglob("data/*.lance"):
+            file.unlink()
+    with phalanx.open(tmp_path / "lake") as lake, pytest.raises(phalanx.CorruptionError, match="phalanx check"):
+        lake.sql("select max(id) from t").to_arrow()

@@ -23,6 +23,7 @@ import duckdb
 import pyarrow as pa
 
 from phalanx.errors import InternalError, InvalidInputError, PhalanxError, UnavailableError, UnsupportedError
+from phalanx.tables.speaking import translated
 
 if TYPE_CHECKING:
     from phalanx.sql.statement import Path
@@ -141,6 +142,8 @@ def answering(errors: Sequence[PhalanxError]) -> Iterator[None]:
 
 def _translated(error: Exception) -> PhalanxError:
     text = " ".join(str(error).replace("^", " ").split())[:_LONGEST]
+    if "LanceError" in text:  # in the middle of a stream, which the engine reads without asking us
+        return translated("reading a table", OSError(text[text.index("LanceError") :]))
     if isinstance(error, duckdb.OutOfMemoryException):
         return UnavailableError(
             f"this statement needs more memory than there is: {text}; ask for fewer rows or columns"
