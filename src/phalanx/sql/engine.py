@@ -38,6 +38,8 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": "false",
 }
 _LONGEST = 600
+_LOOK = 0.1
+"""Seconds between two looks at whether Ctrl-C was pressed."""
 _PART = "phalanx_part_"
 _numbers = itertools.count()
 _kept: list[duckdb.DuckDBPyConnection] = []
@@ -124,11 +126,13 @@ class Running:
             return work()
         done = self._beside.submit(work)
         try:
+            while not wait([done], _LOOK).done:  # other libraries' handlers (polars') keep a signal from ending a wait
+                pass
             return done.result()
         finally:
             while not done.done():  # Ctrl-C: an order to stop that comes too early is forgotten
                 self._connection.interrupt()
-                wait([done], 0.05)
+                wait([done], _LOOK)
 
 
 @contextmanager
