@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -40,6 +40,9 @@ from phalanx.upkeep.check import check_tables
 from phalanx.upkeep.flush import Flushed, flush
 from phalanx.upkeep.optimize import Optimized, optimize
 from phalanx.writer import Writer
+
+if TYPE_CHECKING:
+    from phalanx.sql import Answer
 
 R = TypeVar("R")
 
@@ -174,6 +177,10 @@ class Lake(Naming):
     def __getitem__(self, name: str) -> Table:
         """A table at the newest version."""
         return Table(self._core, self._background, find(self._core.refresh(), name))
+
+    def sql(self, text: str, *, params: Sequence[object] | Mapping[str, object] | None = None) -> "Answer":
+        """The answer to a statement that reads any tables, all at the newest version, as DuckDB speaks SQL."""
+        return self.refresh().sql(text, params=params)
 
     def create_table(
         self,

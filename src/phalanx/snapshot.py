@@ -1,6 +1,8 @@
 """A snapshot: the whole lake at one position, as an immutable value."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from phalanx.catalog import Name, Namespace, State, Table, within
 from phalanx.describe import TableInfo, TableSummary, describe, summarize
@@ -9,6 +11,9 @@ from phalanx.log.cursor import View
 from phalanx.names import parse_name
 from phalanx.table import SnapshotTable
 from phalanx.txn.core import Core, Found, find
+
+if TYPE_CHECKING:
+    from phalanx.sql import Answer
 
 
 class Snapshot:
@@ -30,6 +35,12 @@ class Snapshot:
     def view(self) -> View[State]:
         """The position, its time and the fold."""
         return self._view
+
+    def sql(self, text: str, *, params: Sequence[object] | Mapping[str, object] | None = None) -> "Answer":
+        """The answer to a statement that reads tables at this version, as DuckDB speaks SQL; `params` for ? or $name."""
+        from phalanx.sql import ask  # noqa: PLC0415 - an engine takes time to load, and few ask
+
+        return ask(self._core, self._view, text, params)
 
     @property
     def version(self) -> int:

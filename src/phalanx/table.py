@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from phalanx import indexing
 from phalanx.altering import Alterable
 from phalanx.errors import InvalidInputError, NotFoundError
+from phalanx.frames import as_polars
 from phalanx.indexing import IndexInfo
 from phalanx.tail.search import Search, Vector
 from phalanx.txn.core import Core, Found, locate
@@ -100,12 +101,7 @@ class Readable(ABC):
         self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
     ) -> pl.DataFrame:
         """Rows as a polars frame."""
-        try:
-            import polars  # noqa: ICN001, PLC0415 - an optional package
-        except ImportError as error:
-            raise InvalidInputError("polars is not installed: `pip install polars`, or use to_arrow()") from error
-        frame = polars.from_arrow(self.to_arrow(columns, where, limit))
-        return cast("pl.DataFrame", frame)
+        return as_polars(self.to_arrow(columns, where, limit))
 
     def count(self, where: str | None = None) -> int:
         """The number of rows, or of those that match."""

@@ -1,4 +1,4 @@
-"""Suites `keys` and `search` run beside Lance, keep their shape, and find every answer fresh; how fast is not asked."""
+"""Suites `keys`, `search` and `sql` run beside Lance, keep their shape, and find every answer fresh; how fast is not asked."""
 
 import json
 import subprocess
@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 SECTIONS = {
     "keys": ["get", "get_many", "fresh", "flush", "tail_scan", "opening"],
     "search": ["search", "changed"],
+    "sql": ["sql", "sql_tail"],
 }
 ASKED = {
     "get": ["Phalanx: lake[…].get / Lance, the same files", "Phalanx: lake[…].get / Lance, a dataset of its own"],
@@ -26,6 +27,11 @@ ASKED = {
     "opening": ["opening with 1 entries to read", "opening with 500 entries to read"],
     "search": ["latency: Phalanx / Lance", "recall: Phalanx / Lance"],
     "changed": ["latency: with the tail", "wrong answers of 10, asked for what rows are now"],
+    "sql": [
+        f"{name}: {one}'s time / Phalanx's, best"
+        for name in ("group-by", "join", "top-n")
+        for one in ("DuckDB", "DuckDB kept")
+    ],
 }
 """Comparisons that have a target."""
 EXACT = ("stale answers", "wrong answers")

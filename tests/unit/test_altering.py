@@ -239,3 +239,12 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(lake: Lake, c
     with pytest.raises(InvalidInputError, match=message):
         change(table)  # type: ignore[operator]
     assert lake.version == version
+
+
+def test_sql_and_search_see_the_new_columns_before_they_are_written_out(lake: Lake) -> None:
+    table = lake.create_table("t", SCHEMA, key="id")
+    table.append(ROWS, stage=True)
+    table.rename_column("v", "n")
+    table.add_column("twice", pa.int64(), expression="n * 2")
+    found = lake.sql("select id, twice from t where n >= 4 order by id").to_arrow().to_pylist()
+    assert found == [{"id": 4, "twice": 8}, {"id": 5, "twice": 10}]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import phalanx
-from phalanx.cli import catalog, check, index, load, log, overview, query, search, table, upkeep
+from phalanx.cli import catalog, check, index, load, log, overview, query, search, sql, table, upkeep
 from phalanx.cli.output import exit_code
 from phalanx.errors import PhalanxError
 
@@ -42,6 +42,7 @@ app.command("namespace")(catalog.namespace)
 app.command("create")(table.create)
 app.command("load")(load.load)
 app.command("query")(query.query)
+app.command("sql")(sql.sql)
 app.command("search")(search.search)
 app.command("index")(index.index)
 app.command("history")(log.history)

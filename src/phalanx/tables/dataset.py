@@ -17,6 +17,7 @@ import lance
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from lance.dataset import LanceDataset, LanceOperation, LanceScanner, serialize_row_addrs
 from lance.fragment import LanceFragment
 from lance.query import MatchQuery
@@ -107,6 +108,20 @@ class Version:
             reader = scanner.to_reader()
         return pa.RecordBatchReader.from_batches(reader.schema, _speaking(reader))
 
+    def stream(
+        self,
+        columns: Sequence[str],
+        *,
+        where: pc.Expression | None,
+        without: Ids | None,
+        fragments: Sequence[int] | None,
+        row_ids: bool = False,
+    ) -> pa.RecordBatchReader:
+        """As `scan`, straight from Lance, whose errors are not translated: for engines, which would wait for Python."""
+        scanner = self._scanner(columns, where, without, None, fragments, None, row_ids=row_ids)
+        with speaking("reading a table"):
+            return scanner.to_reader()
+
     def rows_of(
         self,
         columns: Sequence[str],
@@ -123,7 +138,7 @@ class Version:
     def _scanner(
         self,
         columns: Sequence[str],
-        where: str | None,
+        where: str | pc.Expression | None,
         without: Ids | None,
         only: Ids | None,
         fragments: Sequence[int] | None,
@@ -203,19 +218,24 @@ class Version:
                 row_addr_allowlist=treemap(only) if only is not None else None,
             ).to_table()
 
-    def plans(self, where: str) -> bool:
-        """Whether Lance's scanner takes a predicate: it refuses some that DataFusion takes."""
+    def plans(self, where: str | pc.Expression) -> bool:
+        """Whether Lance's scanner takes a predicate: it refuses some that DataFusion takes, and some of Arrow's."""
+        if not isinstance(where, str):
+            return self._takes(where)
         known = self._planned.get(where)
         if known is None:
-            try:
-                self.dataset.scanner(columns=[], filter=where, with_row_id=True).explain_plan()
-                known = True
-            except (OSError, ValueError, RuntimeError, NotImplementedError):
-                known = False
+            known = self._takes(where)
             if len(self._planned) >= _PLANNED:
                 self._planned.clear()
             self._planned[where] = known
         return known
+
+    def _takes(self, where: str | pc.Expression) -> bool:
+        try:
+            self.dataset.scanner(columns=[], filter=where, with_row_id=True).explain_plan()
+        except (OSError, ValueError, RuntimeError, NotImplementedError):
+            return False
+        return True
 
     def addresses(self, row_ids: Ids) -> Ids:
         """Where the live rows of these ids are: fragment << 32 | offset, ascending."""

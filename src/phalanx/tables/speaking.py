@@ -25,10 +25,11 @@ def speaking(doing: str) -> Iterator[None]:
     except MemoryError:
         raise
     except BaseException as error:  # a panic of Lance is no Exception
-        raise _translated(doing, error) from error
+        raise translated(doing, error) from error
 
 
-def _translated(doing: str, error: BaseException) -> PhalanxError:
+def translated(doing: str, error: BaseException) -> PhalanxError:
+    """What Lance said, as the error that the caller can act on."""
     text = plain(error)
     if type(error).__name__ == "PanicException" or "not found" in text.lower() or isinstance(error, FileNotFoundError):
         return CorruptionError(f"cannot go on {doing}: {text}; files are missing or damaged: run `phalanx check`")

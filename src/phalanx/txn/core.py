@@ -109,6 +109,11 @@ class Core:
             )
         return Reading(self.overlays.at(found.shape, found.contents), self.datasets)
 
+    def settled(self, found: Found) -> Reading:
+        """As `reading`, where rows on disk must have the table's columns: written out for this if they do not."""
+        reading = self.reading(found)
+        return self.overlays.settled(reading.overlay) if reading.overlay.converts else reading
+
 
 def find(view: View[State], name: str) -> Found:
     """A table by its name."""

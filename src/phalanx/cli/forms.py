@@ -1,0 +1,89 @@
+"""In which form rows are wanted, as of when, and handing them over: what the verbs share that answer with rows."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pyarrow as pa
+import typer
+from rich.text import Text
+
+from phalanx.cli.answer import rows_table, write_list, write_rows
+from phalanx.cli.files import Format, suffix_format
+from phalanx.cli.output import console, counted, plain, show
+from phalanx.errors import InvalidInputError
+from phalanx.lake import Lake
+from phalanx.snapshot import Snapshot
+
+SHOWN = 20
+"""Rows that people see if they do not say how many."""
+_BINARY = {Format.PARQUET, Format.ARROW}
+
+Shape = Format | Literal["table", "list"]
+
+AsOfOption = Annotated[
+    str | None, typer.Option("--as-of", help="As of this time, as 2026-01-31T12:00; UTC if it has no zone.")
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", help="table, json (lines), csv, tsv, parquet, arrow; by the output's name."),
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", help="Write a file instead; it appears when it is complete.")
+]
+LimitOption = Annotated[
+    int | None, typer.Option("--limit", "-n", min=0, help=f"So many rows; {SHOWN} for people, all for programs.")
+]
+
+
+def chosen_shape(form: str | None, output: Path | None, as_json: bool) -> Shape:
+    """The form that was asked for, by name or by that of the output."""
+    known = ("table", *Format)
+    if form is not None and form not in known:
+        raise InvalidInputError(f"--format is one of {', '.join(known)}: {form!r} is not")
+    if output is None:
+        if as_json and form is not None:
+            raise InvalidInputError("--json prints a list: leave --format out, or leave --json out")
+        if form in _BINARY and sys.stdout.isatty():
+            raise InvalidInputError(f"{form} is not for terminals: give --output FILE, or pipe it")
+        return "list" if as_json else Format(form) if form is not None and form != "table" else "table"
+    found = suffix_format(output.name) if form is None else None if form == "table" else Format(form)
+    if found is None:
+        raise InvalidInputError(f"--output needs a --format, one of {', '.join(Format)}, or a name that ends like one")
+    if not output.parent.is_dir():
+        raise InvalidInputError(f"there is no folder {output.parent} to write {output.name} into: create it first")
+    return found
+
+
+def snapshot_at(lake: Lake, version: int | None, tag: str | None, as_of: str | None) -> Snapshot:
+    """The lake as of a version, a tag or a time."""
+    time = None
+    if as_of is not None:
+        try:
+            time = datetime.fromisoformat(as_of)
+        except ValueError as error:
+            raise InvalidInputError(f"--as-of takes a time like 2026-01-31T12:00+01:00: {as_of!r} is not") from error
+        time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return lake.snapshot(version=version, tag=tag, as_of=time)
+
+
+def hand_over(rows: pa.RecordBatchReader, shape: Shape, output: Path | None, as_json: bool) -> None:
+    """Write all rows for a program, or into a file."""
+    if shape == "list":
+        write_list(rows)
+        return
+    written = write_rows(rows, Format(shape), output)
+    if output is not None:
+        value = {"output": str(output), "format": shape, "rows": written}
+        show(value, as_json, lambda: plain(f"wrote {counted(written, 'row')} to {output}"))
+
+
+def print_rows(rows: pa.Table, limit: int, how: str) -> None:
+    """Show rows to people; where there are more than `limit`, say how to get at them."""
+    shown = rows.slice(0, limit)
+    if shown.num_rows:
+        console.print(rows_table(shown))
+    what = counted(shown.num_rows, "row") if shown.num_rows else "no rows"
+    more = f"; there are more: {how}" if rows.num_rows > limit else ""
+    console.print(Text(what + more, style="dim"))
