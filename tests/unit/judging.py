@@ -1,0 +1,70 @@
+"""A lake to be judged on, and verdicts as letters: what the tests of the judge begin with."""
+
+from phalanx.catalog import State, step
+from phalanx.log import action as do
+from phalanx.log import item as it
+from phalanx.log.entry import Landing, Transaction
+from phalanx.txn.conflict import Already, Go, Kind, Verdict, judge
+
+A, B, C, D, E, F = (letter * 32 for letter in "abcdef")
+MADE, BASE_END, LANDED, JUDGED = 8, 9, 10, 11
+PAYLOADS = (b"rows", b"more")
+SOME = it.Inline(0, 2)
+FIRST = it.Layout(0, b"", ())
+
+
+def transaction(*actions: do.Action) -> Transaction:
+    return Transaction(b"1" * 16, "", actions)
+
+
+def at(position: int) -> Landing:
+    return Landing(position, 0, PAYLOADS)
+
+
+def verdict(state: State, *actions: do.Action) -> Verdict:
+    return judge(transaction(*actions), state, at(JUDGED))[0]
+
+
+def staged(base: int = BASE_END) -> it.Staged:
+    """Rows that were staged when their table had last moved at `base`, as a version that may be its next head."""
+    return it.Staged(5, 0, 1, 2, base, 0, 0, 2, True)
+
+
+def alter(layout: int, *steps: it.Step, of: str = A, on: int = 0) -> it.Alter:
+    return it.Alter(of, on, it.Layout(layout, b"", (), steps))
+
+
+def base() -> State:
+    """A namespace n, a table t with two items and one e without any, a tag old, and a source that has come to 4.
+
+    Table t is at version 2; its first one is that of position 8.
+    """
+    state = step(State(), at(1), transaction(do.Found(do.Settings())))
+    made = do.CreateNamespace(("n",), {}), do.CreateTable(("t",), A, {}, b"", (), 1), it.Put(A, SOME)
+    state = step(state, at(MADE), transaction(*made))
+    held = (
+        it.Put(A, SOME),
+        it.DeclareIndex(A, "old", "c", "btree", {}),
+        do.CreateTable(("e",), E, {}, b"", (), 1),
+        do.PutTag("old", 1, False),
+        do.Progress("feed", None, 4),
+    )
+    return step(state, at(BASE_END), transaction(*held))
+
+
+LETTERS = {
+    "E": Kind.EXISTS,
+    "M": Kind.MISSING,
+    "N": Kind.NOT_EMPTY,
+    "C": Kind.CHANGED,
+    "B": Kind.BEHIND,
+    "V": Kind.VOID,
+    "R": Kind.REPLAN,
+    "U": Kind.IN_USE,
+}
+
+
+def letter(found: Verdict) -> str:
+    if isinstance(found, Go | Already):
+        return "." if isinstance(found, Go) else "="
+    return next(letter for letter, kind in LETTERS.items() if kind is found.kind)
