@@ -2,9 +2,17 @@
 
 from typing import Any
 
+import pyarrow as pa
+
 from phalanx.log import item as it
+from phalanx.schema import encode_schema
+from phalanx.versions import unpack_versions
 
 Name = tuple[str, ...]
+Ranges = tuple[tuple[int, int], ...]
+SCHEMAS = {encode_schema(pa.schema([(name, pa.int64()) for name in names])): names for names in ("c", "d", "cd")}
+SCHEMAS[b""] = ""
+"""Columns as they stand in an action, and their names; of a table that was only declared, none are known."""
 
 
 class RefusalError(Exception):
@@ -14,13 +22,13 @@ class RefusalError(Exception):
 class Held:
     """What a table holds: the weights (rows, predicates) of its items, of which the first `flushed` are in the head."""
 
-    def __init__(self, position: int, head: int = 0) -> None:
+    def __init__(self, position: int, head: int = 0, schema: bytes = b"") -> None:
         self.version, self.head, self.flushed, self.moved, self.changed = 0, head, 0, 0, position
         self.created, self.generation, self.next_row_id = position, 0, 0
         self.items: list[tuple[int, int]] = []
         self.serial = 0
         self.indexes: list[tuple[str, str, int]] = []
-        self.layouts: list[tuple[int, tuple[it.Step, ...]]] = [(0, ())]
+        self.layouts = [it.Layout(0, schema, ())]
         self.altered: list[tuple[int, int]] = [(0, 0)]
         self.landed: dict[int, int] = {}
         self.deleted: set[int] = set()
@@ -48,7 +56,7 @@ class Held:
     def alter(self, position: int, layout: it.Layout) -> None:
         """Other columns, which wait like rows; indexes follow theirs."""
         self.land(position, None, (0, 1))
-        self.layouts.append((layout.id, layout.steps))
+        self.layouts.append(layout)
         self.altered.append((len(self.items), layout.id))
         for step in layout.steps:
             for at, (name, column, since) in reversed(list(enumerate(self.indexes))):
@@ -63,22 +71,22 @@ class Held:
         """All of it is another head."""
         self.count(position)
         self.head, self.next_row_id, self.flushed = head, next_row_id, len(self.items)
-        self.altered = [(0, self.layouts[-1][0])]
+        self.altered = [(0, self.layouts[-1].id)]
 
     def since(self, layout: int) -> list[tuple[it.Step, ...]] | None:
         """The steps of each layout that followed one."""
-        numbers = [number for number, _ in self.layouts]
+        numbers = [layout.id for layout in self.layouts]
         if layout not in numbers:
             return None
         behind = len(numbers) - numbers[::-1].index(layout)
-        return [steps for _, steps in self.layouts[behind:]]
+        return [layout.steps for layout in self.layouts[behind:]]
 
     def all(self) -> tuple[object, ...]:
         """Everything that the fold says of it too."""
         rows, predicates = (sum(part) for part in zip((0, 0), *self.items[self.flushed :], strict=True))
         head = self.head, self.next_row_id, [layout for until, layout in self.altered if until <= self.flushed][-1]
         numbers = self.version, *head, self.flushed, len(self.items), self.serial, self.moved, rows, predicates
-        columns = [number for number, _ in self.layouts]
+        columns = [layout.id for layout in self.layouts]
         return (*numbers, self.generation, columns, self.indexes, self.landed, sorted(self.deleted))
 
 
@@ -131,7 +139,7 @@ class Model:
         self._free(name)
         self._need(table not in self.held, "EXISTS")
         self.tables[name] = table
-        self.held[table] = Held(self.position, rest[-1])
+        self.held[table] = Held(self.position, rest[-1], rest[1])
 
     def _drop_table(self, name: Name, table: str) -> None:
         self._need(name in self.tables, "MISSING")
@@ -143,10 +151,15 @@ class Model:
         self._drop_table(name, table)
         self.deregistered[table] = self.position
 
-    def _revive_table(self, name: Name, table: str, _: object, created: int, version: int) -> None:
-        self._create_table(name, table, 0)
+    def _revive_table(
+        self, name: Name, table: str, _: object, created: int, version: int, versions: bytes, deleted: Ranges
+    ) -> None:
+        self._create_table(name, table, {}, b"", (), 0)
         held = self.held[table]
         held.version, held.created, held.changed = version, created, 0
+        held.landed = {one.version: one.position for one in unpack_versions(versions).oldest_first()}
+        held.deleted = {one for first, last in deleted for one in range(first, last + 1)}
+        self.deregistered.pop(table, None)
 
     def _rename_table(self, name: Name, table: str, to: Name) -> None:
         self._need(name in self.tables, "MISSING")
@@ -171,26 +184,26 @@ class Model:
         self._need(held == expected, "BEHIND")
         self.progress[source] = new
 
-    def _land(self, table: str, rows: object, weight: tuple[int, int], layout: int | None, *, named: bool) -> None:
+    def _land(self, table: str, rows: object, weight: tuple[int, int], layout: int | None, kind: str) -> None:
         self._need(table in self.held, "MISSING")
         held = self.held[table]
-        if layout is not None and layout != held.layouts[-1][0]:
+        if layout is not None and layout != held.layouts[-1].id:
             newer = held.since(layout)
-            self._need(newer is not None and all(newer) and not named, "REPLAN")
-            for step in (step for steps in newer or () for step in steps):
+            self._need(newer is not None and all(newer) and kind != "where", "REPLAN")
+            for step in (step for steps in newer or () for step in steps if kind == "rows"):
                 self._need(not isinstance(step, it.DropColumn) or isinstance(rows, it.Staged), "REPLAN")
                 self._need(not isinstance(step, it.SetNullable) or step.nullable, "REPLAN")
         held.land(self.position, rows, weight)
 
     def _put(self, table: str, rows: it.Rows, *rest: Any) -> None:
         weight = (rows.count, 0) if isinstance(rows, it.Inline) else (0, 1)
-        self._land(table, rows, weight, rest[-1], named=False)
+        self._land(table, rows, weight, rest[-1], "rows")
 
     def _delete_keys(self, table: str, _: int, count: int, layout: int | None = None) -> None:
-        self._land(table, None, (count, 0), layout, named=False)
+        self._land(table, None, (count, 0), layout, "keys")
 
     def _delete_where(self, table: str, *rest: Any) -> None:
-        self._land(table, None, (0, 1), rest[-1], named=True)
+        self._land(table, None, (0, 1), rest[-1], "where")
 
     _upsert = _overwrite = _put
     _delete_rows = _delete_keys
@@ -198,13 +211,13 @@ class Model:
 
     def _alter(self, table: str, base: int, layout: it.Layout) -> None:
         self._need(table in self.held, "MISSING")
-        self._need(self.held[table].layouts[-1][0] == base, "REPLAN")
+        self._need(self.held[table].layouts[-1].id == base, "REPLAN")
         self.held[table].alter(self.position, layout)
 
     def _restore(self, table: str, _: int, head: int, row_id: int, layouts: Any, indexes: Any) -> None:
         self._need(table in self.held, "MISSING")
         held = self.held[table]
-        held.layouts = [(layout.id, layout.steps) for layout in layouts]
+        held.layouts = list(layouts)
         held.indexes = [(index.name, index.column, index.since) for index in indexes]
         held.generation = self.position
         held.replace(self.position, head, row_id)
@@ -215,11 +228,11 @@ class Model:
         self._need(version > held.version, "EXISTS")
         self._need(version == held.version + 1, "MISSING")
         if layout is not None:
-            held.layouts = [*(held.layouts if held.version else ()), (layout.id, layout.steps)]
+            held.layouts = [*(held.layouts if held.version else ()), layout]
             held.indexes = [index for index in held.indexes if index[1] in columns]
         held.replace(self.position, head, row_id)
 
-    def _delete_versions(self, table: str, ranges: tuple[tuple[int, int], ...]) -> None:
+    def _delete_versions(self, table: str, ranges: Ranges) -> None:
         self._need(table in self.held, "MISSING")
         held = self.held[table]
         gone: set[int] = set()
@@ -250,6 +263,7 @@ class Model:
         self._need(table in self.held, "MISSING")
         held = self.held[table]
         self._need(all(index[0] != name for index in held.indexes), "EXISTS")
+        self._need(column in (SCHEMAS[held.layouts[-1].schema] or column), "REPLAN")
         held.indexes.append((name, column, self.position))
 
     def _drop_index(self, table: str, name: str) -> None:

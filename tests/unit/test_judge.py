@@ -9,6 +9,7 @@ from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Transaction
 from phalanx.txn.conflict import RULES, Already, Conflict, Go, Kind, Verdict, judge
+from phalanx.versions import Versions, pack_versions
 from tests.unit.judging import (
     BASE_END,
     FIRST,
@@ -26,11 +27,14 @@ from tests.unit.judging import (
     at,
     base,
     letter,
+    schema,
     staged,
     transaction,
     verdict,
 )
 
+PAST = pack_versions(Versions().add(1, 1, 0).add(2, 3, 0).add(3, 3, 1).add(4, 4, 0))
+"""Where four versions of a table landed that was dropped."""
 SAMPLES: dict[str, tuple[do.Action, ...]] = {
     "found": (do.Found(do.Settings()),),
     "make namespace x": (do.CreateNamespace(("x",), {}),),
@@ -66,14 +70,14 @@ SAMPLES: dict[str, tuple[do.Action, ...]] = {
     "bulk put e": (it.Put(E, staged(0)),),
     "rewrite e": (it.Rewrite(E, 0, 1, 4, (0, 1), 1),),
     "deregister t": (do.DeregisterTable(("t",), A),),
-    "revive f as x": (do.ReviveTable(("x",), F, {}, MADE, 4), it.Restore(F, 3, 7, 2, (FIRST,), ())),
+    "revive f as x": (do.ReviveTable(("x",), F, {}, MADE, 4, PAST, ((1, 2),)), it.Restore(F, 3, 7, 2, (FIRST,), ())),
     "widen t": (alter(5, it.AddColumn(b"f", "1"), it.WidenColumn("c", b"f"), it.SetNullable("c", True)),),
     "drop column c of t": (alter(6, it.DropColumn("c")),),
     "no more nulls in t": (alter(7, it.SetNullable("c", False)),),
     "restore t": (it.Restore(A, 8, 7, 2, (FIRST,), (it.Index("old", "c", "btree", {}, 9),)),),
-    "restore columns": (it.Restore(A, 8, 7, 2, (it.Layout(8, b"", ()),), ()),),
+    "restore columns": (it.Restore(A, 8, 7, 2, (it.Layout(8, schema("x"), ()),), ()),),
     "advance t": (it.Advance(A, 3, 7, 4),),
-    "advance columns": (it.Advance(A, 3, 8, 4, it.Layout(9, b"", ()), ("d",)),),
+    "advance columns": (it.Advance(A, 3, 8, 4, it.Layout(9, schema("d"), ()), ("d",)),),
     "tag w = 8": (do.PutTag("w", MADE, False),),
     "delete v1 of t": (it.DeleteVersions(A, ((1, 1),)),),
 }
@@ -118,12 +122,12 @@ MATRIX = """
     deregister t       E . . . . . M M M M . . . . . . . M M M M M M M M M M M M M M . . M . M M M M M M M . M
     revive f as x      E E . . E . . . E . . . . . . . . . . . . . . . . . . . . . . . . . E . . . . . . . . .
     widen t            E . . . . . . . . . . . . . . . . . . . . . R R . . . . . . . . . . . R R R . . E E . .
-    drop column c of t E . . . . . . . . . . . . . . . . R R R R . R R . . . . . . M . . . . R R R . . E E . .
-    no more nulls in t E . . . . . . . . . . . . . . . . R R R R . R R R . . . . . . . . . . R R R . . E E . .
+    drop column c of t E . . . . . . . . . . . . . . . . R R R . . R R . . . . . R M . . . . R R R . . E E . .
+    no more nulls in t E . . . . . . . . . . . . . . . . R R R . . R R R . . . . . . . . . . R R R . . E E . .
     restore t          E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . E E . .
-    restore columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V . M . . . . R R R . . E E . .
+    restore columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V R M . . . . R R R . . E E . .
     advance t          E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . E E . .
-    advance columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V . M . . . . R R R . . E E . .
+    advance columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V R M . . . . R R R . . E E . .
     tag w = 8          E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . = U
     delete v1 of t     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
 """
@@ -268,6 +272,12 @@ MAKE, FILL = do.CreateNamespace(("m",), {}), do.CreateTable(("m", "t"), B, {})
         ((do.DropTable(("t",), A), do.ReviveTable(("t",), A, {}, MADE, 2), it.Restore(A, 9, 7, 2, (FIRST,), ())), "."),
         ((do.DropTable(("t",), A), do.ReviveTable(("n",), A, {}, MADE, 2)), "E"),
         ((do.DropTable(("t",), A), do.ReviveTable(("none", "t"), A, {}, MADE, 2)), "M"),
+        ((do.DeregisterTable(("t",), A), do.ReviveTable(("t",), A, {}, MADE, 4, PAST), do.DropTable(("t",), A)), "."),
+        ((do.ReviveTable(("u",), F, {}, 1, 4, PAST), it.DeleteVersions(F, ((2, 3),))), "."),
+        ((do.ReviveTable(("u",), F, {}, 1, 4, PAST), it.DeleteVersions(F, ((1, 1),))), "U"),
+        ((do.ReviveTable(("u",), F, {}, 1, 4, PAST), it.DeleteVersions(F, ((2, 4),))), "U"),
+        ((do.PutTag("w", 3, False), do.ReviveTable(("u",), F, {}, 1, 4, PAST), it.DeleteVersions(F, ((2, 3),))), "U"),
+        ((do.PutTag("w", 3, False), do.ReviveTable(("u",), F, {}, 4, 4, PAST), it.DeleteVersions(F, ((1, 3),))), "."),
         ((do.ReviveTable(("t",), F, {}, 1, 2),), "E"),
         ((do.ReviveTable(("u",), A, {}, MADE, 2),), "E"),
         ((do.ReviveTable(("u",), F, {}, 1, 2), do.ReviveTable(("v",), F, {}, 1, 2)), "E"),
@@ -279,7 +289,15 @@ MAKE, FILL = do.CreateNamespace(("m",), {}), do.CreateTable(("m", "t"), B, {})
         ((it.Put(A, SOME), alter(5, it.DropColumn("c"))), "."),
         ((it.Put(A, SOME, 5), alter(5)), "R"),
         ((alter(5, it.DropColumn("c")), it.DropIndex(A, "old")), "M"),
-        ((alter(5, it.RenameColumn("c", "d")), it.DropIndex(A, "old")), "."),
+        ((alter(5, it.RenameColumn("c", "e")), it.DropIndex(A, "old")), "."),
+        ((alter(5, it.DropColumn("c")), it.DeclareIndex(A, "new", "c", "btree", {})), "R"),
+        ((it.DeclareIndex(A, "new", "c", "btree", {}), alter(5, it.DropColumn("c"))), "."),
+        ((alter(5, it.RenameColumn("c", "e")), it.DeclareIndex(A, "new", "c", "btree", {})), "R"),
+        ((alter(5, it.RenameColumn("c", "e")), it.DeclareIndex(A, "new", "e", "btree", {})), "."),
+        ((alter(5, it.RenameColumn("c", "e")), it.DeclareIndex(A, "old", "c", "btree", {})), "E"),
+        ((alter(5, it.DropColumn("d")), it.DeleteKeys(A, 1, 2)), "."),
+        ((it.Advance(A, 3, 7, 4, it.Layout(5, FIRST.schema, ()), ("c", "d")), it.DeleteKeys(A, 1, 2)), "R"),
+        ((it.Advance(A, 3, 7, 4, it.Layout(5, FIRST.schema, ()), ("c", "d")), it.DeleteKeys(A, 1, 2, 5)), "."),
         ((alter(5), it.Flush(A, 0, 1, 0, 3, 2, 0, 6), it.Put(A, SOME, 5)), "."),
         ((it.Restore(A, 8, 7, 2, (FIRST,), ()), it.Flush(A, 0, 1, 0, 2, 2, 0, 4)), "V"),
         ((it.Restore(A, 8, 7, 2, (FIRST,), ()), it.Put(A, SOME), it.Flush(A, JUDGED, 7, 2, 3, 2, 0, 4)), "."),

@@ -15,7 +15,8 @@ from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
 from phalanx.txn.conflict import Conflict, Go, judge
-from tests.unit.judge_model import Held, Model, RefusalError
+from phalanx.versions import Versions, pack_versions
+from tests.unit.judge_model import SCHEMAS, Held, Model, RefusalError
 
 A, B = "a" * 32, "b" * 32
 PARTS = st.lists(st.sampled_from("xy"), min_size=1, max_size=2).map(tuple)
@@ -35,8 +36,11 @@ STEPS: st.SearchStrategy[it.Step] = st.one_of(
     st.builds(it.OrderColumns, st.just(("d", "c"))),
     st.builds(it.SetNullable, COLUMNS, st.booleans()),
 )
-LAYOUTS = st.builds(it.Layout, FEW, st.just(b""), st.just(()), st.lists(STEPS, max_size=2).map(tuple))
+OF_COLUMNS = st.sampled_from(sorted(SCHEMAS))
+LAYOUTS = st.builds(it.Layout, FEW, OF_COLUMNS, st.just(()), st.lists(STEPS, max_size=2).map(tuple))
 WANTED = st.lists(st.builds(it.Index, st.sampled_from("ij"), COLUMNS, st.just("btree"), st.just({})), max_size=2)
+PASTS = st.lists(st.integers(0, 1), max_size=3).map(lambda found: packed(dict(enumerate(sorted(found), start=1))))
+"""Where up to three versions landed, before anything that is committed here."""
 RANGES = st.lists(
     st.tuples(st.integers(0, 6), st.integers(0, 3)).map(lambda pair: (pair[0], pair[0] + pair[1])), max_size=2
 ).map(tuple)
@@ -44,10 +48,12 @@ ACTIONS: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(do.CreateNamespace, PARTS, st.just({})),
     st.builds(do.AlterNamespace, PARTS, st.dictionaries(st.just("k"), st.none() | st.just("v"))),
     st.builds(do.DropNamespace, PARTS),
-    st.builds(do.CreateTable, PARTS, IDS, st.just({}), st.just(b""), st.just(()), st.integers(0, 1)),
+    st.builds(do.CreateTable, PARTS, IDS, st.just({}), OF_COLUMNS, st.just(()), st.integers(0, 1)),
     st.builds(do.DropTable, PARTS, IDS),
     st.builds(do.DeregisterTable, PARTS, IDS),
-    st.builds(do.ReviveTable, PARTS, IDS, st.just({}), FEW, st.integers(1, 300)),
+    st.builds(
+        do.ReviveTable, PARTS, IDS, st.just({}), FEW, st.integers(3, 300), PASTS, st.sampled_from([(), ((1, 2),)])
+    ),
     st.builds(do.RenameTable, PARTS, IDS, PARTS),
     st.builds(do.PutTag, st.sampled_from("ab"), FEW | st.integers(0, 30), st.booleans()),
     st.builds(do.Untag, st.sampled_from("ab")),
@@ -76,6 +82,14 @@ ITEMS: st.SearchStrategy[do.Action] = st.one_of(
 )
 OFF = st.sampled_from([(0, 0, 0), (0, 0, 0), (0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)])
 """Mostly nothing is wrong with a flush; or its head, its first item or its last."""
+
+
+def packed(landed: dict[int, int]) -> bytes:
+    """Where versions landed, as an action says it."""
+    versions = Versions()
+    for version, position in landed.items():
+        versions = versions.add(version, position, 0)
+    return pack_versions(versions)
 
 
 def found(held: Contents) -> tuple[object, ...]:
@@ -144,10 +158,10 @@ class JudgeAndFold(RuleBasedStateMachine):
         """Mostly work on tables."""
         self.commit(actions)
 
-    @rule(actions=st.lists(ITEMS, max_size=1), table=IDS, name=st.sampled_from("xy"), manifest=st.integers(0, 1))
-    def create(self, actions: list[do.Action], table: str, name: str, manifest: int) -> None:
+    @rule(actions=st.lists(ITEMS, max_size=1), table=IDS, name=st.sampled_from("xy"), made=FEW, schema=OF_COLUMNS)
+    def create(self, actions: list[do.Action], table: str, name: str, made: int, schema: bytes) -> None:
         """A table, with its first rows perhaps."""
-        self.commit([do.CreateTable((name,), table, {}, b"", (), manifest), *actions])
+        self.commit([do.CreateTable((name,), table, {}, schema, (), made), *actions])
 
     @rule(rows=ROWS, table=IDS)
     def stage(self, rows: it.Rows, table: str) -> None:
@@ -155,20 +169,21 @@ class JudgeAndFold(RuleBasedStateMachine):
         held = self.model.held.get(table)
         if held is not None and isinstance(rows, it.Staged):
             rows = msgspec.structs.replace(rows, base=held.moved, generation=held.generation)
-        self.commit([it.Put(table, rows, held.layouts[-1][0] if held else 0)])
+        self.commit([it.Put(table, rows, held.layouts[-1].id if held else 0)])
 
-    @rule(table=IDS, steps=st.lists(STEPS, max_size=2), off=st.sampled_from([0, 0, 0, 1]))
-    def alter(self, table: str, steps: list[it.Step], off: int) -> None:
+    @rule(table=IDS, steps=st.lists(STEPS, max_size=2), off=st.sampled_from([0, 0, 0, 1]), schema=OF_COLUMNS)
+    def alter(self, table: str, steps: list[it.Step], off: int, schema: bytes) -> None:
         """Other columns, on those that the table has or not."""
-        base = self.model.held[table].layouts[-1][0] if table in self.model.held else 0
-        self.commit([it.Alter(table, base + off, it.Layout(100 + self.position, b"", (), tuple(steps)))])
+        base = self.model.held[table].layouts[-1].id if table in self.model.held else 0
+        self.commit([it.Alter(table, base + off, it.Layout(100 + self.position, schema, (), tuple(steps)))])
 
-    @rule(item=st.sampled_from([it.Put, it.Upsert, it.Overwrite]), rows=ROWS, table=IDS, back=FEW)
+    @rule(item=st.sampled_from([it.Put, it.Upsert, it.Overwrite, it.DeleteKeys]), rows=ROWS, table=IDS, back=FEW)
     def late(self, item: Any, rows: it.Rows, table: str, back: int) -> None:
-        """Rows of columns that the table had."""
+        """Rows, or keys, of columns that the table had."""
         held = self.model.held.get(table) or Held(0)
-        layout, _ = held.layouts[max(0, len(held.layouts) - 1 - back)]
-        self.commit([msgspec.structs.replace(item(table, rows), layout=layout)])
+        layout = held.layouts[max(0, len(held.layouts) - 1 - back)].id
+        made = it.DeleteKeys(table, 0, 1) if item is it.DeleteKeys else item(table, rows)
+        self.commit([msgspec.structs.replace(made, layout=layout)])
 
     @rule(table=IDS, new=st.integers(6, 9), off=st.sampled_from([0, 0, 0, 1, -1]), layout=st.none() | LAYOUTS)
     def advance(self, table: str, new: int, off: int, layout: it.Layout | None) -> None:
@@ -180,19 +195,21 @@ class JudgeAndFold(RuleBasedStateMachine):
     def restore(self, table: str, new: int, back: int, wanted: list[it.Index]) -> None:
         """The table has again the columns that it had."""
         held = self.model.held.get(table) or Held(0)
-        kept = held.layouts[: max(1, len(held.layouts) - back)]
-        layouts = tuple(it.Layout(number, b"", (), steps) for number, steps in kept)
-        self.commit([it.Restore(table, 1, new, 0, layouts, tuple(wanted))])
+        kept = tuple(held.layouts[: max(1, len(held.layouts) - back)])
+        self.commit([it.Restore(table, 1, new, 0, kept, tuple(wanted))])
 
-    @rule(name=st.sampled_from("xy"), table=IDS, deregister=st.booleans(), version=st.integers(1, 300))
-    def bring_back(self, name: str, table: str, deregister: bool, version: int) -> None:
-        """A table goes, and comes again as what it was, or nearly so."""
-        held = {incarnation: name for name, incarnation in self.model.tables.items()}
-        if table in held:
+    @rule(name=st.sampled_from("xy"), table=IDS, deregister=st.booleans(), more=st.sampled_from([0, 0, 1, 300]))
+    def bring_back(self, name: str, table: str, deregister: bool, more: int) -> None:
+        """A table goes, and comes again with the versions that it had, or a later one."""
+        names = {incarnation: name for name, incarnation in self.model.tables.items()}
+        held = self.model.held.get(table) or Held(0)
+        if table in names:
             gone = do.DeregisterTable if deregister else do.DropTable
-            self.commit([gone(held[table], table)])
-        again = do.ReviveTable((name,), table, {}, max(1, self.position - 1), version)
-        self.commit([again, it.Restore(table, 1, 6, 0, (it.Layout(0, b"", ()),), ())])
+            self.commit([gone(names[table], table)])
+        deleted = tuple((version, version) for version in sorted(held.deleted))
+        last = held.version + more, packed(held.landed)
+        again = do.ReviveTable((name,), table, {}, held.created, *last, deleted)
+        self.commit([again, it.Restore(table, 1, 6, 0, tuple(held.layouts), ())])
 
     @rule(table=IDS, first=st.integers(1, 3), size=FEW, tag=st.none() | st.sampled_from("ab"), off=st.integers(-2, 2))
     def delete_versions(self, table: str, first: int, size: int, tag: str | None, off: int) -> None:

@@ -16,10 +16,12 @@ from tests.unit.judging import (
     LANDED,
     SOME,
     A,
+    B,
     alter,
     at,
     base,
     letter,
+    schema,
     staged,
     transaction,
     verdict,
@@ -49,7 +51,7 @@ def test_upkeep_lands_on_the_branch_and_the_head_it_was_staged_on(
 ADD, DROP, RENAME, WIDEN = (
     it.AddColumn(b"f", "1"),
     it.DropColumn("d"),
-    it.RenameColumn("c", "d"),
+    it.RenameColumn("c", "e"),
     it.WidenColumn("c", b"f"),
 )
 ORDER, MAY, MAY_NOT = it.OrderColumns(("d", "c")), it.SetNullable("c", True), it.SetNullable("c", False)
@@ -77,12 +79,13 @@ LATE: dict[str, it.Rowwise] = {
         ([(ORDER,)], ". . . . . . . R R ."),
         ([(MAY,)], ". . . . . . . R R ."),
         ([(ADD, RENAME), (WIDEN,), (ORDER, MAY)], ". . . . . . . R R ."),
-        ([(DROP,)], "R R R R . . . R R ."),
-        ([(ADD, DROP), (WIDEN,)], "R R R R . . . R R ."),
-        ([(MAY_NOT,)], "R R R R R R R R R ."),
-        ([(WIDEN,), (ADD, MAY_NOT, RENAME)], "R R R R R R R R R ."),
+        ([(DROP,)], "R R R . . . . R R ."),
+        ([(ADD, DROP), (WIDEN,)], "R R R . . . . R R ."),
+        ([(MAY_NOT,)], "R R R . R R R R R ."),
+        ([(WIDEN,), (ADD, MAY_NOT, RENAME)], "R R R . R R R R R ."),
         ([()], "R R R R R R R R R ."),
         ([(ADD,), (), (ADD,)], "R R R R R R R R R ."),
+        ([(DROP,), (), (MAY_NOT,)], "R R R R R R R R R ."),
     ],
     ids=str,
 )
@@ -103,6 +106,17 @@ def test_rows_of_earlier_columns_are_converted_or_planned_again(
             text = "the columns of table 't' have changed since this change was begun"
             assert ahead == Conflict(Kind.REPLAN, text)
     assert (verdict(state, alter(99, on=on)), letter(verdict(state, alter(99, on=98)))) == (Go(), "R")
+
+
+def test_keys_go_by_the_columns_they_were_named_with_unless_a_client_made_others() -> None:
+    """C7: what an alteration does to a key is known; what another client of the namespace did is not, for ever after."""
+    other = it.Advance(A, 3, 7, 4, it.Layout(6, schema("c", "d"), ()), ("c", "d"))
+    state = apply(base(), at(LANDED), alter(5, RENAME, DROP, MAY_NOT))
+    assert verdict(state, it.DeleteKeys(A, 1, 2, 0)) == Go()
+    state = apply(state, at(LANDED), other)
+    state = apply(state, at(LANDED), alter(7, ADD, on=6))
+    judged = {layout: letter(verdict(state, it.DeleteKeys(A, 1, 2, layout))) for layout in (0, 5, 6, 7, 99)}
+    assert judged == {0: "R", 5: "R", 6: ".", 7: ".", 99: "R"}
 
 
 def test_columns_that_a_restore_took_away_are_not_known() -> None:
@@ -168,3 +182,18 @@ def test_an_objection_to_an_index_says_which_are_there() -> None:
     assert taken == Conflict(Kind.EXISTS, "index 'old' exists already")
     missing = verdict(base(), it.DropIndex(A, "none"))
     assert missing == Conflict(Kind.MISSING, "index 'none' does not exist; there is: old")
+
+
+def test_an_index_is_of_a_column_that_is_there() -> None:
+    """One that was planned before its column went or got another name is planned again; a taken name comes first."""
+    gone = verdict(base(), it.DeclareIndex(A, "new", "another", "btree", {}))
+    assert gone == Conflict(Kind.REPLAN, "there is no column 'another' any more; there is: c, d")
+    state = apply(base(), at(LANDED), alter(5, RENAME, DROP, ADD))
+    judged = {column: verdict(state, it.DeclareIndex(A, "i", column, "btree", {})) for column in ("c", "d", "e", "new")}
+    assert "".join(map(letter, judged.values())) == "RR.."
+    assert judged["c"] == Conflict(Kind.REPLAN, "there is no column 'c' any more; there is: e, new")
+    state = apply(state, at(LANDED), it.Restore(A, 8, 7, 2, (FIRST,), ()))
+    assert verdict(state, it.DeclareIndex(A, "i", "c", "btree", {})) == Go()
+    assert letter(verdict(state, it.DeclareIndex(A, "i", "e", "btree", {}))) == "R"
+    declared = apply(state, at(LANDED), do.CreateTable(("u",), B, {}))  # nothing is known of its columns yet
+    assert verdict(declared, it.DeclareIndex(B, "i", "c", "btree", {})) == Go()
