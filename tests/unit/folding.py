@@ -1,15 +1,19 @@
 """States and transactions to fold: what the tests of the catalog begin with."""
 
+import pyarrow as pa
+
 from phalanx import catalog
 from phalanx.catalog import Catalog, State
 from phalanx.ids import LakeId
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
+from phalanx.schema import encode_schema
 
 A, B = "a" * 32, "b" * 32
 LAKE = LakeId(b"L" * 16)
 FOLD = Catalog()
+SCHEMA = encode_schema(pa.schema([("c", pa.int64()), ("d", pa.int64())]))
 PAYLOADS = (b"rows", b"more")
 
 
@@ -22,15 +26,15 @@ def fold(*actions: do.Action, state: State | None = None, position: int = 1) -> 
 
 
 def alter(table: str, base: int, layout: int, *steps: it.Step) -> it.Alter:
-    return it.Alter(table, base, it.Layout(layout, b"s", ("c",), steps))
+    return it.Alter(table, base, it.Layout(layout, SCHEMA, ("c",), steps))
 
 
 def transaction(number: int, *actions: do.Action) -> Transaction:
     return Transaction(number.to_bytes(16, "big"), "", actions)
 
 
-BEFORE = (do.CreateNamespace(("n",), {"k": "1", "l": "2"}), do.CreateTable(("t",), A, {"p": "q"}, b"s", (), 7))
-FIRST = it.Layout(0, b"s", ())
+BEFORE = (do.CreateNamespace(("n",), {"k": "1", "l": "2"}), do.CreateTable(("t",), A, {"p": "q"}, SCHEMA, (), 7))
+FIRST = it.Layout(0, SCHEMA, ())
 ROWS = it.Inline(0, 2)
 
 

@@ -18,7 +18,8 @@ from phalanx.log import item as it
 from phalanx.log.cursor import Cursor
 from phalanx.log.entry import Entry, Landing, Transaction
 from phalanx.txn.conflict import Conflict, judge_action
-from tests.unit.folding import FOLD, LAKE, A, B, fold, prepared, transaction
+from phalanx.versions import Versions, pack_versions
+from tests.unit.folding import FOLD, LAKE, SCHEMA, A, B, fold, prepared, transaction
 
 
 def entry(number: int, moment: int, *transactions: Transaction, lake: LakeId = LAKE) -> Entry:
@@ -43,18 +44,22 @@ steps: st.SearchStrategy[it.Step] = st.one_of(
     st.builds(it.SetNullable, st.sampled_from("cd"), st.booleans()),
 )
 layouts = st.builds(
-    it.Layout, st.integers(0, 3), st.just(b"s"), st.just(("c",)), st.lists(steps, max_size=3).map(tuple)
+    it.Layout, st.integers(0, 3), st.just(SCHEMA), st.just(("c",)), st.lists(steps, max_size=3).map(tuple)
 )
 wanting = st.lists(st.builds(it.Index, st.sampled_from("ij"), st.just("c"), st.just("btree"), properties)).map(tuple)
+pasts = st.sampled_from(
+    [b"", pack_versions(Versions().add(1, 1, 0)), pack_versions(Versions().add(2, 0, 1).add(3, 1, 0))]
+)
+gone = st.sampled_from([(), ((1, 1),), ((1, 1), (3, 9))])
 actions: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(do.CreateNamespace, names, properties),
     st.builds(do.AlterNamespace, names, st.dictionaries(st.sampled_from("klm"), st.none() | texts)),
     st.builds(do.DropNamespace, names),
     st.builds(do.CreateTable, names, tables, properties),
-    st.builds(do.CreateTable, names, tables, properties, st.just(b"s"), st.just(("c",)), st.just(7)),
+    st.builds(do.CreateTable, names, tables, properties, st.just(SCHEMA), st.just(("c",)), st.just(7)),
     st.builds(do.DropTable, names, tables),
     st.builds(do.DeregisterTable, names, tables),
-    st.builds(do.ReviveTable, names, tables, properties, st.integers(1, 9), st.integers(1, 300)),
+    st.builds(do.ReviveTable, names, tables, properties, st.integers(1, 9), st.integers(3, 300), pasts, gone),
     st.builds(do.RenameTable, names, tables, names),
     st.builds(do.PutTag, st.sampled_from("ab"), st.integers(0, 1 << 62), st.booleans()),
     st.builds(do.Untag, st.sampled_from("ab")),

@@ -173,9 +173,11 @@ class JudgeAndFold(RuleBasedStateMachine):
 
     @rule(table=IDS, steps=st.lists(STEPS, max_size=2), off=st.sampled_from([0, 0, 0, 1]), schema=OF_COLUMNS)
     def alter(self, table: str, steps: list[it.Step], off: int, schema: bytes) -> None:
-        """Other columns, on those that the table has or not."""
+        """Other columns, on those that the table has or not, and what was begun before them."""
         base = self.model.held[table].layouts[-1].id if table in self.model.held else 0
         self.commit([it.Alter(table, base + off, it.Layout(100 + self.position, schema, (), tuple(steps)))])
+        self.commit([it.DeleteKeys(table, 0, 1, base)])
+        self.commit([it.DeclareIndex(table, f"{self.position}", "c", "btree", {})])
 
     @rule(item=st.sampled_from([it.Put, it.Upsert, it.Overwrite, it.DeleteKeys]), rows=ROWS, table=IDS, back=FEW)
     def late(self, item: Any, rows: it.Rows, table: str, back: int) -> None:
@@ -206,7 +208,7 @@ class JudgeAndFold(RuleBasedStateMachine):
         if table in names:
             gone = do.DeregisterTable if deregister else do.DropTable
             self.commit([gone(names[table], table)])
-        deleted = tuple((version, version) for version in sorted(held.deleted))
+        deleted = tuple((version, version) for version in sorted(held.deleted or {1}))
         last = held.version + more, packed(held.landed)
         again = do.ReviveTable((name,), table, {}, held.created, *last, deleted)
         self.commit([again, it.Restore(table, 1, 6, 0, tuple(held.layouts), ())])
