@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 from lance.dataset import LanceDataset
 
-from phalanx.errors import InvalidInputError, NotFoundError
+from phalanx.errors import CorruptionError, InvalidInputError
 from phalanx.log import item as it
 from phalanx.namespace.materialise import keep, private
 from phalanx.objects import layout
@@ -43,14 +43,17 @@ def staged(core: Core, here: Found, path: str) -> Manifest:
     """A manifest that a client put into a table's folder."""
     name = private(core, path)
     folder = layout.table(here.table.id)
-    if name is None or not name.startswith(folder + "/"):
+    if name is None or not name.startswith(folder + "/") or ".." in name.split("/"):
         raise InvalidInputError(
             f"{path!r} is not in the folder of table {'.'.join(here.name)!r}: stage the version there"
         )
     data = core.store.get(name, limit=_LIMIT)
     if data is None:
-        raise NotFoundError(f"there is no manifest at {path!r}: stage the version before it is created")
-    return Manifest.read(data, path)
+        raise InvalidInputError(f"there is no manifest at {path!r}: stage the version before it is created")
+    try:
+        return Manifest.read(data, path)
+    except CorruptionError as error:
+        raise InvalidInputError(f"{error}: stage the version again") from error
 
 
 def adopt(core: Core, here: Found, version: int, manifest: Manifest) -> Adopted:
