@@ -5,6 +5,7 @@ nothing cleans up by itself (rule G3). What does not fit in form is written anew
 before anything is committed.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -78,8 +79,20 @@ def _version(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int]
     keep(core, layout.table(table, manifest_name(number)), manifest.numbered(number))
     made = core.datasets.open(table, number)
     base = core.datasets.open(table, here.contents.head.manifest)
-    core.datasets.persist(table, sorted(set(files_of(core.datasets, made)) - set(files_of(core.datasets, base))))
+    new = sorted(set(files_of(core.datasets, made)) - set(files_of(core.datasets, base)))
+    _require(core, table, new)
+    core.datasets.persist(table, new)
     return made, manifest.next_row_id
+
+
+def _require(core: Core, table: str, files: Sequence[str]) -> None:
+    """What a client says it wrote must be there: nobody could read the table without it."""
+    for kind, some in itertools.groupby(files, lambda name: name.partition("/")[0]):
+        names = [layout.table(table, name) for name in some]
+        listed = core.store.list(layout.table(table, kind), names[0][:-1], names[-1] + "~")
+        gone = sorted(set(names) - {one.name for one in listed})
+        if gone:
+            raise InvalidInputError(f"{gone[0]} is missing: write it before the version is created")
 
 
 def _written_anew(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int]:

@@ -41,7 +41,7 @@ class _Planned(msgspec.Struct):
 
     action: do.Action | None
     answer: Any
-    after: Callable[[], None] | None = None
+    after: Callable[[], object] | None = None
 
 
 class Batch:
