@@ -151,19 +151,25 @@ def test_a_column_that_the_lake_cannot_have_is_refused(lake: Lake) -> None:
     assert everything(lake) == before
 
 
-def test_a_client_adds_and_drops_columns(lake: Lake) -> None:
-    for name in ("t", "k"):
-        opened(lake, name).add_columns({"w": "id * 10"})
-        assert lake[name].schema.names == ["id", "v", "w"]
-        lake[name].append([{"id": 6, "v": 1, "w": 2}])
-        assert both(lake, name) == [(1, 0, 10), (3, 0, 30), (4, 0, 40), (5, 0, 50), (6, 1, 2)]
-        opened(lake, name).drop_columns(["v"])
-        assert lake[name].schema.names == ["id", "w"]
-        lake[name].append([{"id": 7, "w": 3}])
-        lake[name].alter(add={"n": "int64"}) if hasattr(lake[name], "alter") else None
-        found = [(row[0], row[1]) for row in held(lake[name])]
-        assert found == [(1, 10), (3, 30), (4, 40), (5, 50), (6, 2), (7, 3)]
-        assert lake.check() == []
+@pytest.mark.parametrize("name", ["t", "k"], ids=["unkeyed", "keyed"])
+def test_a_client_adds_and_drops_columns(lake: Lake, name: str) -> None:
+    opened(lake, name).add_columns({"w": "id * 10"})
+    assert lake[name].schema.names == ["id", "v", "w"]
+    lake[name].append([{"id": 6, "v": 1, "w": 2}])
+    lake.flush(name)
+    assert held(lake[name]) == held(opened(lake, name)) == [(1, 0, 10), (3, 0, 30), (4, 0, 40), (5, 0, 50), (6, 1, 2)]
+    opened(lake, name).drop_columns(["v"])
+    assert lake[name].schema.names == ["id", "w"]
+    lake[name].append([{"id": 7, "w": 3}])
+    lake.optimize(name)
+    assert held(lake[name]) == held(opened(lake, name)) == [(1, 10), (3, 30), (4, 40), (5, 50), (6, 2), (7, 3)]
+    assert lake.check() == []
+
+
+@pytest.mark.xfail(raises=ValueError, reason="feed.py converts by the steps of a layout, and that of a client has none")
+def test_the_feed_goes_through_columns_that_a_client_added(lake: Lake) -> None:
+    opened(lake, "t").add_columns({"w": "id * 10"})
+    assert followed(lake, "t") == [(1, 0, 10), (3, 0, 30), (4, 0, 40), (5, 0, 50)]
 
 
 def test_nothing_cleans_up_by_itself(lake: Lake) -> None:
@@ -175,7 +181,7 @@ def test_nothing_cleans_up_by_itself(lake: Lake) -> None:
     assert made.dataset.config() == {"own": "kept"}
     for number in range(10, 14):
         opened(lake, "t").insert(rows(number))
-    assert b"auto_cleanup" not in b"".join(path.read_bytes() for path in (folder(lake, "t") / "_managed").iterdir())
+    assert all(opened(lake, "t", version).config() in ({}, {"own": "kept"}) for version in range(1, 9))
     assert [len(ids(opened(lake, "t", version))) for version in range(1, lake["t"].version + 1)] == [
         3,
         5,
@@ -218,7 +224,7 @@ def test_a_table_that_a_client_creates_is_like_any_other(lake: Lake, stable: boo
 
 
 def test_a_client_whose_table_was_taken_creates_nothing(lake: Lake) -> None:
-    with pytest.raises((OSError, ValueError, spec.LanceNamespaceError), match="(?i)exist"):
+    with pytest.raises((OSError, ValueError, spec.LanceNamespaceError), match="exist"):
         lance.write_dataset(rows(1), namespace_client=PhalanxNamespace(lake), table_id=["t"], mode="create")
     assert ids(lake["t"]) == [1, 3, 4, 5]
 

@@ -22,7 +22,7 @@ from phalanx.tables.manifest import Manifest, detached_number
 from phalanx.tables.speaking import speaking
 from phalanx.tables.stage import extend, files_of, write
 from phalanx.tail.keys import repeated, shown_key
-from phalanx.tail.lookup import rows_of_keys
+from phalanx.tail.lookup import rows_with_keys
 from phalanx.tail.overlay import Segment
 from phalanx.txn.core import Core, Found
 
@@ -123,14 +123,13 @@ def _check_keys(core: Core, here: Found, made: Version) -> None:
         return
     keys = made.scan(key, fragments=added).read_all()
     require_keys(keys, key)
-    twice = repeated(keys, key)
-    if twice is None and len(rows_of_keys(made, Segment(made.manifest), keys, key)) != keys.num_rows:
-        twice = 0
-    if twice is not None:
-        raise InvalidInputError(
-            f"two rows would have the key {shown_key(keys, key, twice)} in table {'.'.join(here.name)!r}, or one of the "
-            f"others that were added: write to it by merge_insert on {', '.join(key)}"
-        )
+    for some in (keys, rows_with_keys(made, Segment(made.manifest), keys, key, key)):
+        twice = repeated(some, key)
+        if twice is not None:
+            raise InvalidInputError(
+                f"two rows would have the key {shown_key(some, key, twice)} in table {'.'.join(here.name)!r}: write to it "
+                f"by merge_insert on {', '.join(key)}"
+            )
 
 
 def _added(base: Version, made: Version) -> Sequence[int]:
