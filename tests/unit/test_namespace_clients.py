@@ -1,5 +1,6 @@
 """Stock Lance clients on tables of a lake: what they write is the lake's, and the lake goes on from there."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from lance.dataset import LanceDataset
 import phalanx
 from phalanx import Lake
 from phalanx.namespace import PhalanxNamespace
-from tests.unit.stock import Request, appended, everything, folder, held, ids, opened, rows, stage
+from tests.unit.stock import Held, Request, appended, everything, folder, held, ids, opened, rows, stage
 
 
 @pytest.fixture
@@ -324,3 +325,15 @@ def test_an_operation_sees_what_the_ones_before_it_did(lake: Lake) -> None:
     assert [one["version"] for one in listed] == [version + 1]
     assert ids(opened(lake, "t")) == ids(lake["t"]) == [1, 3, 4, 5, 9]
     assert PhalanxNamespace(lake).describe_table({"id": ["k"]}).is_only_declared
+
+
+def test_a_first_version_whose_rows_are_not_there_is_refused(lake: Lake) -> None:
+    namespace = Held(lake)
+    with contextlib.suppress(OSError):
+        lance.write_dataset(rows(1), mode="create", namespace_client=namespace, table_id=["new"])
+    before = everything(lake)
+    for path in (folder(lake, "new") / "data").iterdir():
+        path.unlink()
+    with pytest.raises(spec.LanceNamespaceError, match="reading what a client staged"):
+        PhalanxNamespace(lake).create_table_version(namespace.asked[0])
+    assert everything(lake) == before

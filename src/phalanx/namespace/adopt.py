@@ -6,7 +6,7 @@ before anything is committed.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -27,6 +27,7 @@ from phalanx.tail.overlay import Segment
 from phalanx.txn.core import Core, Found
 
 _LIMIT = 1 << 30
+_READING = "reading what a client staged"
 
 
 class Adopted(msgspec.Struct, frozen=True):
@@ -98,18 +99,23 @@ def _require(core: Core, table: str, files: Sequence[str]) -> None:
 def _written_anew(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int]:
     """Rows of a version that does not fit in form, as a version of the lake's own."""
     table, datasets = here.table.id, core.datasets
-    with speaking("reading what a client staged"):
+    with speaking(_READING):
         given = LanceDataset(
             datasets.uri(table),
             serialized_manifest=manifest.message,
             storage_options=dict(datasets.files.options) or None,
         )
         schema = check_schema(given.schema, here.shape.key)
-        first = datasets.open(table, datasets.begin(table, schema))
         reader = given.scanner().to_reader()
-        batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader)
-        written = write(first, pa.RecordBatchReader.from_batches(schema, batches))
+    first = datasets.open(table, datasets.begin(table, schema))
+    written = write(first, pa.RecordBatchReader.from_batches(schema, _batches(reader, schema)))
     return extend(datasets, first, [written]), written.rows
+
+
+def _batches(reader: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with speaking(_READING):
+        for batch in reader:
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 def _check_keys(core: Core, here: Found, made: Version) -> None:
