@@ -77,6 +77,10 @@ class _Stepping(WrappedStore):
             self._steps.take(AFTER)
         return outcome
 
+    def _delete(self, name: str) -> None:
+        self._steps.take(f"delete {name.partition('/')[0]}")
+        super()._delete(name)
+
 
 @contextmanager
 def stepping(path: Path, steps: Steps, *, inside: bool = False) -> Iterator[Lake]:

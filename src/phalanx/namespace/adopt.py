@@ -5,13 +5,14 @@ nothing cleans up by itself (rule G3). What does not fit in form is written anew
 before anything is committed.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import pyarrow as pa
 from lance.dataset import LanceDataset
 
-from phalanx.errors import InvalidInputError, NotFoundError
+from phalanx.errors import CorruptionError, InvalidInputError
 from phalanx.log import item as it
 from phalanx.namespace.materialise import keep, private
 from phalanx.objects import layout
@@ -21,11 +22,12 @@ from phalanx.tables.manifest import Manifest, detached_number
 from phalanx.tables.speaking import speaking
 from phalanx.tables.stage import extend, files_of, write
 from phalanx.tail.keys import repeated, shown_key
-from phalanx.tail.lookup import rows_of_keys
+from phalanx.tail.lookup import rows_with_keys
 from phalanx.tail.overlay import Segment
 from phalanx.txn.core import Core, Found
 
 _LIMIT = 1 << 30
+_READING = "reading what a client staged"
 
 
 class Adopted(msgspec.Struct, frozen=True):
@@ -43,14 +45,17 @@ def staged(core: Core, here: Found, path: str) -> Manifest:
     """A manifest that a client put into a table's folder."""
     name = private(core, path)
     folder = layout.table(here.table.id)
-    if name is None or not name.startswith(folder + "/"):
+    if name is None or not name.startswith(folder + "/") or ".." in name.split("/"):
         raise InvalidInputError(
             f"{path!r} is not in the folder of table {'.'.join(here.name)!r}: stage the version there"
         )
     data = core.store.get(name, limit=_LIMIT)
     if data is None:
-        raise NotFoundError(f"there is no manifest at {path!r}: stage the version before it is created")
-    return Manifest.read(data, path)
+        raise InvalidInputError(f"there is no manifest at {path!r}: stage the version before it is created")
+    try:
+        return Manifest.read(data, path)
+    except CorruptionError as error:
+        raise InvalidInputError(f"{error}: stage the version again") from error
 
 
 def adopt(core: Core, here: Found, version: int, manifest: Manifest) -> Adopted:
@@ -75,25 +80,42 @@ def _version(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int]
     keep(core, layout.table(table, manifest_name(number)), manifest.numbered(number))
     made = core.datasets.open(table, number)
     base = core.datasets.open(table, here.contents.head.manifest)
-    core.datasets.persist(table, sorted(set(files_of(core.datasets, made)) - set(files_of(core.datasets, base))))
+    new = sorted(set(files_of(core.datasets, made)) - set(files_of(core.datasets, base)))
+    _require(core, table, new)
+    core.datasets.persist(table, new)
     return made, manifest.next_row_id
+
+
+def _require(core: Core, table: str, files: Sequence[str]) -> None:
+    """What a client says it wrote must be there: nobody could read the table without it."""
+    for kind, some in itertools.groupby(files, lambda name: name.partition("/")[0]):
+        names = [layout.table(table, name) for name in some]
+        listed = core.store.list(layout.table(table, kind), names[0][:-1], names[-1] + "~")
+        gone = sorted(set(names) - {one.name for one in listed})
+        if gone:
+            raise InvalidInputError(f"{gone[0]} is missing: write it before the version is created")
 
 
 def _written_anew(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int]:
     """Rows of a version that does not fit in form, as a version of the lake's own."""
     table, datasets = here.table.id, core.datasets
-    with speaking("reading what a client staged"):
+    with speaking(_READING):
         given = LanceDataset(
             datasets.uri(table),
             serialized_manifest=manifest.message,
             storage_options=dict(datasets.files.options) or None,
         )
         schema = check_schema(given.schema, here.shape.key)
-        first = datasets.open(table, datasets.begin(table, schema))
         reader = given.scanner().to_reader()
-        batches = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader)
-        written = write(first, pa.RecordBatchReader.from_batches(schema, batches))
+    first = datasets.open(table, datasets.begin(table, schema))
+    written = write(first, pa.RecordBatchReader.from_batches(schema, _batches(reader, schema)))
     return extend(datasets, first, [written]), written.rows
+
+
+def _batches(reader: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with speaking(_READING):
+        for batch in reader:
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 def _check_keys(core: Core, here: Found, made: Version) -> None:
@@ -107,14 +129,13 @@ def _check_keys(core: Core, here: Found, made: Version) -> None:
         return
     keys = made.scan(key, fragments=added).read_all()
     require_keys(keys, key)
-    twice = repeated(keys, key)
-    if twice is None and len(rows_of_keys(made, Segment(made.manifest), keys, key)) != keys.num_rows:
-        twice = 0
-    if twice is not None:
-        raise InvalidInputError(
-            f"two rows would have the key {shown_key(keys, key, twice)} in table {'.'.join(here.name)!r}, or one of the "
-            f"others that were added: write to it by merge_insert on {', '.join(key)}"
-        )
+    for some in (keys, rows_with_keys(made, Segment(made.manifest), keys, key, key)):
+        twice = repeated(some, key)
+        if twice is not None:
+            raise InvalidInputError(
+                f"two rows would have the key {shown_key(some, key, twice)} in table {'.'.join(here.name)!r}: write to it "
+                f"by merge_insert on {', '.join(key)}"
+            )
 
 
 def _added(base: Version, made: Version) -> Sequence[int]:

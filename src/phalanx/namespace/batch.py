@@ -4,14 +4,16 @@ Each is checked on the lake as the ones before it leave it, and everything a cli
 commit. What is only tidying up (manifests of deleted versions, manifests for the next client) comes after it, best effort.
 """
 
+import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import lance_namespace as spec
 import msgspec
 
 from phalanx.catalog import State, apply
+from phalanx.contents import is_deleted
 from phalanx.errors import AlreadyExistsError, InvalidInputError, PhalanxError
 from phalanx.lake import Lake
 from phalanx.log import action as do
@@ -39,7 +41,7 @@ class _Planned(msgspec.Struct):
 
     action: do.Action | None
     answer: Any
-    after: Callable[[], None] | None = None
+    after: Callable[[], object] | None = None
 
 
 class Batch:
@@ -50,6 +52,7 @@ class Batch:
         self._core = lake.core
         self._view: View[State] = self._core.refresh()
         self._planned: list[_Planned] = []
+        self._advanced: set[str] = set()
 
     def add(self, kind: str, request: Request) -> None:
         """One more operation, on what the ones before it leave."""
@@ -93,6 +96,8 @@ class Batch:
             raise InvalidInputError("the request names no table: give its id, for example ['turns']")
         if field(request, "location") is not None:
             raise InvalidInputError("the lake decides where a table is: leave location out")
+        if name[:-1] and name[:-1] not in self._view.state.namespaces:
+            raise wire.NoNamespaceError(f"namespace {'.'.join(name[:-1])!r} does not exist: create it first")
         table = self._core.new_table_id()
         properties = dict(field(request, "properties", {}))
         options = dict(self._core.datasets.files.options) or None
@@ -106,9 +111,15 @@ class Batch:
 
     def _create_version(self, request: Request) -> _Planned:
         wire.refuse_branches(request)
-        here, version = self._found(request), int(field(request, "version", 0))
+        here, version = self._found(request), wire.number(request, "version")
         if version <= here.contents.version:
             raise AlreadyExistsError(f"table {'.'.join(here.name)!r} is at version {here.contents.version} already")
+        if version > here.contents.version + 1:
+            text = f"version {version} of table {'.'.join(here.name)!r} cannot come after {here.contents.version}"
+            raise InvalidInputError(f"{text}: stage the next one")
+        if here.table.id in self._advanced:
+            raise InvalidInputError(f"table {'.'.join(here.name)!r} is given two versions: one in a commit is enough")
+        self._advanced.add(here.table.id)
         name = layout.table(here.table.id, managed_name(version))
         path = str(field(request, "manifest_path", ""))
         given = staged(self._core, here, path)
@@ -139,9 +150,7 @@ class Batch:
         ranges = tuple(_range(one, here) for one in field(request, "ranges", []))
         if not ranges:
             raise InvalidInputError("no versions are named: give at least one range")
-        held = here.contents.versions
-        count = sum(1 for first, last in ranges for one in range(first, last + 1) if held.of(one) is not None)
-        answer = spec.BatchDeleteTableVersionsResponse(deleted_count=count)
+        answer = spec.BatchDeleteTableVersionsResponse(deleted_count=len(_going(here, ranges)))
         action = it.DeleteVersions(here.table.id, ranges)
         return _Planned(action, answer, lambda: forget(self._core, here, ranges))
 
@@ -159,6 +168,20 @@ class Batch:
 
 def _range(asked: Request, here: Found) -> tuple[int, int]:
     """A range of the specification (its end is not part of it; -1 is the newest version) as first and last."""
-    first, end = int(field(asked, "start_version", 0)), int(field(asked, "end_version", 0))
-    last = here.contents.version if end == -1 else end - 1
-    return max(first, 1), last
+    begin, end = wire.number(asked, "start_version"), wire.number(asked, "end_version")
+    first, last = max(begin, 1), here.contents.version if end == -1 else end - 1
+    if last < first:
+        raise InvalidInputError(f"no version is in the range from {begin} to {end}: its end is not part of it")
+    if last > here.contents.version:
+        text = f"table {'.'.join(here.name)!r} has no versions {first} to {last}"
+        raise wire.NoVersionError(f"{text}: it is at version {here.contents.version}")
+    return first, last
+
+
+def _going(here: Found, ranges: Iterable[tuple[int, int]]) -> set[int]:
+    """The versions in these ranges that are there now."""
+    there: set[int] = set()
+    for first, last in ranges:
+        found = itertools.takewhile(lambda one: one.version <= last, here.contents.versions.oldest_first(first - 1))  # noqa: B023
+        there.update(one.version for one in found if not is_deleted(here.contents, one.version))
+    return there

@@ -7,6 +7,7 @@ from typing import Any
 
 from phalanx.contents import is_deleted
 from phalanx.errors import InvalidInputError, PhalanxError
+from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.namespace.materialise import describe, public
 from phalanx.namespace.wire import Request, field
@@ -75,12 +76,21 @@ def _told(core: Core, here: Found, one: Landed, sizes: dict[str, int]) -> dict[s
 
 def _missing(core: Core, here: Found, actions: Sequence[object]) -> str | None:
     """The manifest that a commit named for this table, if it is not there."""
-    for action in actions:
-        if isinstance(action, it.Advance | it.Restore) and action.table == here.table.id:
-            name = layout.table(here.table.id, manifest_name(action.head))
-            if core.store.get(name, limit=1 << 30) is None:
-                return name
+    named = [_named(action) for action in actions if getattr(action, "table", None) == here.table.id]
+    for manifest in filter(None, named):
+        name = layout.table(here.table.id, manifest_name(manifest))
+        if core.store.get(name, limit=1 << 30) is None:
+            return name
     return None
+
+
+def _named(action: object) -> int | None:
+    if isinstance(action, it.Advance | it.Restore):
+        return action.head
+    if isinstance(action, do.CreateTable):
+        return action.manifest
+    rows = getattr(action, "rows", None)
+    return rows.manifest if isinstance(rows, it.Staged) else None
 
 
 def _limit(request: Request) -> int:

@@ -12,7 +12,8 @@ from phalanx.catalog import step
 from phalanx.contents import is_deleted
 from phalanx.errors import NotFoundError, UnavailableError, VersionDeletedError
 from phalanx.log.cursor import View
-from phalanx.objects import Unknown, layout
+from phalanx.namespace.wire import NoVersionError
+from phalanx.objects import Exists, Unknown, layout
 from phalanx.tables.dataset import manifest_name
 from phalanx.tables.manifest import MANAGED, Manifest, managed_name
 from phalanx.txn.core import Core, Found, locate
@@ -36,7 +37,7 @@ def landed(here: Found, version: int) -> Landed:
     found = here.contents.versions.of(version)
     name = ".".join(here.name)
     if found is None:
-        raise NotFoundError(f"table {name!r} has no version {version}: it is at version {here.contents.version}")
+        raise NoVersionError(f"table {name!r} has no version {version}: it is at version {here.contents.version}")
     if is_deleted(here.contents, version):
         raise VersionDeletedError(f"version {version} of table {name!r} was deleted: choose another one")
     return found
@@ -49,16 +50,18 @@ def describe(core: Core, here: Found, version: int) -> Described:
     data = core.store.get(name, limit=_LIMIT)
     if data is None:
         data = _manifest(core, at_version(core, here, at)).numbered(version)
-        keep(core, name, data)
+        data = keep(core, name, data)
     return Described(version, public(core, name), len(data))
 
 
-def keep(core: Core, name: str, data: bytes) -> None:
-    """Put a manifest for clients; somebody else may have put one that says the same."""
+def keep(core: Core, name: str, data: bytes) -> bytes:
+    """Put a manifest for clients, and say what is there: somebody else may have put one of the same rows."""
     with core.store.prepare([data]) as blob:
         outcome = blob.put(name)
     if isinstance(outcome, Unknown):
         raise UnavailableError(f"cannot write {name}: {outcome.cause}; nothing was changed, try again")
+    found = core.store.get(name, limit=_LIMIT) if isinstance(outcome, Exists) else None
+    return data if found is None else found
 
 
 def at_version(core: Core, here: Found, at: Landed) -> Found:

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import lance_namespace as spec
 
-from phalanx.errors import InvalidInputError, NotFoundError, PhalanxError
+from phalanx.errors import InvalidInputError, NotFoundError, UnsupportedError
 from phalanx.lake import Lake, open_lake
 from phalanx.namespace import materialise, wire
 from phalanx.namespace.batch import Batch
 from phalanx.namespace.listing import list_versions, page
-from phalanx.namespace.wire import Request, field, table_id, told
+from phalanx.namespace.wire import NoNamespaceError, Request, field, table_id, told
 from phalanx.txn.core import Core, Found, find
 
 log = logging.getLogger("phalanx.namespace")
@@ -77,7 +77,7 @@ class PhalanxNamespace(spec.LanceNamespace):
     @_apart
     def describe_namespace(self, request: Request) -> spec.DescribeNamespaceResponse:
         """A namespace's properties."""
-        with _of_namespaces():
+        with told(missing=spec.NamespaceNotFoundError):
             name = wire.name_of(request)
             held = self._lake.refresh().namespace(".".join(name)).properties if name else {}
             return spec.DescribeNamespaceResponse(properties=dict(held))
@@ -92,7 +92,9 @@ class PhalanxNamespace(spec.LanceNamespace):
         """Create a namespace; the mode says what to do if there is one."""
         mode = str(field(request, "mode", "create")).lower()
         properties = field(request, "properties", {})
-        with _of_namespaces():
+        with told(spec.NamespaceAlreadyExistsError, spec.NamespaceNotFoundError):
+            if mode not in ("create", "exist_ok", "existok"):
+                raise UnsupportedError(f"mode {mode!r} is not there for namespaces: use create or exist_ok")
             name = ".".join(wire.name_of(request))
             if mode in ("exist_ok", "existok") and name in self._lake.namespaces():
                 properties = self._lake.refresh().namespace(name).properties
@@ -103,7 +105,9 @@ class PhalanxNamespace(spec.LanceNamespace):
     @_apart
     def drop_namespace(self, request: Request) -> spec.DropNamespaceResponse:
         """Drop an empty namespace."""
-        with _of_namespaces():
+        with told():
+            self._core.refresh()
+        with told(missing=spec.NamespaceNotFoundError, state=spec.NamespaceNotEmptyError):
             self._lake.drop_namespace(".".join(wire.name_of(request)))
             return spec.DropNamespaceResponse(properties={})
 
@@ -124,6 +128,8 @@ class PhalanxNamespace(spec.LanceNamespace):
         """Where a table is, and that its versions are managed."""
         with told():
             wire.refuse_branches(request)
+            if field(request, "tag") is not None:
+                raise UnsupportedError("tags are those of the lake, not of a table: give a version, or leave tag out")
             here = self._found(request)
             version = field(request, "version")
             if version is not None:
@@ -204,7 +210,7 @@ class PhalanxNamespace(spec.LanceNamespace):
     @_apart
     def describe_table_version(self, request: Request) -> Any:  # noqa: ANN401 - Lance takes a dictionary
         """Where a version's manifest is; the newest without a number."""
-        with _of_versions():
+        with told():
             wire.refuse_branches(request)
             here = self._found(request)
             found = materialise.describe(self._core, here, field(request, "version", here.contents.version))
@@ -213,7 +219,7 @@ class PhalanxNamespace(spec.LanceNamespace):
     @_apart
     def batch_delete_table_versions(self, request: Request) -> spec.BatchDeleteTableVersionsResponse:
         """Ranges of versions of one table, or `entries` of several, go in one commit; one refusal rejects all."""
-        with _of_versions():
+        with told():
             batch = Batch(self._lake)
             for entry in field(request, "entries", [request]):
                 batch.add("delete_table_versions", entry)
@@ -246,7 +252,10 @@ class PhalanxNamespace(spec.LanceNamespace):
     def _inside(self, request: Request, names: Any) -> list[str]:  # noqa: ANN401 - tables or namespaces of a snapshot
         """Last parts of the names directly inside the namespace that a request names."""
         inside = wire.name_of(request)
-        found: Sequence[str] = names(".".join(inside)) if inside else [one for one in names() if "." not in one]
+        try:
+            found: Sequence[str] = names(".".join(inside)) if inside else [one for one in names() if "." not in one]
+        except NotFoundError as error:
+            raise NoNamespaceError(str(error)) from error
         return [one.rpartition(".")[2] for one in found]
 
 
@@ -256,29 +265,3 @@ def _operation(operation: Request) -> list[tuple[str, Request]]:
     if len(found) != 1:
         raise InvalidInputError(f"an operation is one of {', '.join(kinds)}: give exactly one")
     return found
-
-
-class _of_namespaces:  # noqa: N801 - reads as a word of the sentence that it is part of
-    """As `told`, where what is not found is a namespace."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        if isinstance(error, PhalanxError):
-            with told(spec.NamespaceAlreadyExistsError):
-                if isinstance(error, NotFoundError):
-                    raise spec.NamespaceNotFoundError(str(error)) from error
-                raise error
-
-
-class _of_versions:  # noqa: N801 - as above
-    """As `told`, where what is not found is a version of a table that is there."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        if isinstance(error, PhalanxError):
-            with told():
-                if isinstance(error, NotFoundError) and "version" in str(error):
-                    raise spec.TableVersionNotFoundError(str(error)) from error
-                raise error

@@ -20,16 +20,33 @@ from phalanx.errors import (
     StateError,
     UnavailableError,
     UnsupportedError,
+    VersionDeletedError,
 )
 from phalanx.names import parse_name
 
 Request = Any
 
 
+class NoNamespaceError(NotFoundError):
+    """The namespace that was named does not exist."""
+
+
+class NoVersionError(NotFoundError):
+    """The table is there, and has no such version."""
+
+
 def field(request: Request, name: str, default: Any = None) -> Any:  # noqa: ANN401 - whatever is in it
     """What a request says, or the default where it says nothing."""
     found = request.get(name) if isinstance(request, Mapping) else getattr(request, name, None)
     return default if found is None else found
+
+
+def number(request: Request, name: str) -> int:
+    """A number that a request must give."""
+    found = field(request, name)
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise InvalidInputError(f"{name} is a number: {found!r} is not")
+    return found
 
 
 def name_of(request: Request) -> Name:
@@ -61,23 +78,36 @@ def refuse_branches(request: Request) -> None:
         raise UnsupportedError("tables of a lake have no branches: leave branch out")
 
 
+_Kind = type[spec.LanceNamespaceError]
+
+
 @contextlib.contextmanager
-def told(exists: type[spec.LanceNamespaceError] = spec.TableAlreadyExistsError) -> Iterator[None]:
-    """What goes wrong, as an error of the specification; `exists` is what to say where something is there already."""
+def told(
+    exists: _Kind = spec.TableAlreadyExistsError,
+    missing: _Kind = spec.TableNotFoundError,
+    state: _Kind = spec.InvalidTableStateError,
+) -> Iterator[None]:
+    """What goes wrong, as an error of the specification.
+
+    What is there already, what is missing and what must be otherwise are named by what the request is about.
+    """
     try:
         yield
     except PhalanxError as error:
-        raise _refusal(error, exists)(str(error)) from error
+        raise _refusal(error, exists, missing, state)(str(error)) from error
 
 
-def _refusal(error: PhalanxError, exists: type[spec.LanceNamespaceError]) -> type[spec.LanceNamespaceError]:
-    kinds: tuple[tuple[type[PhalanxError], type[spec.LanceNamespaceError]], ...] = (
+def _refusal(error: PhalanxError, exists: _Kind, missing: _Kind, state: _Kind) -> _Kind:
+    kinds: tuple[tuple[type[PhalanxError], _Kind], ...] = (
         (AlreadyExistsError, exists),
         (ConflictError, spec.ConcurrentModificationError),
         (CommitUnknownError, spec.InternalError),
-        (NotFoundError, spec.TableNotFoundError),
+        (NoNamespaceError, spec.NamespaceNotFoundError),
+        (NoVersionError, spec.TableVersionNotFoundError),
+        (VersionDeletedError, spec.TableVersionNotFoundError),
+        (NotFoundError, missing),
         (InvalidInputError, spec.InvalidInputError),
-        (StateError, spec.InvalidTableStateError),
+        (StateError, state),
         (UnavailableError, spec.ServiceUnavailableError),
         (UnsupportedError, spec.UnsupportedOperationError),
     )

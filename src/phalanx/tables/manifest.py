@@ -39,13 +39,13 @@ class Manifest(msgspec.Struct, frozen=True):
         try:
             start, major, minor = _FOOTER.unpack(data[-16:-4])
             (length,) = _LENGTH.unpack_from(data, start)
-            message = data[start + 4 : start + 4 + length]
-            proto.number_of(message, _VERSION)
-        except (ValueError, IndexError, struct.error) as error:
+            if data[-4:] != _MAGIC or start + 4 + length + 16 != len(data):
+                raise CorruptionError(f"{where} is no manifest: its parts do not add up")
+            made = cls(data[:start], data[start + 4 : start + 4 + length], (major, minor))
+            made.numbered(0), made.indexes(), made.fits  # all that is read of it later
+        except (ValueError, IndexError, OverflowError, struct.error) as error:
             raise CorruptionError(f"{where} is no manifest: {error}") from error
-        if data[-4:] != _MAGIC or start + 4 + length + 16 != len(data):
-            raise CorruptionError(f"{where} is no manifest: its parts do not add up")
-        return cls(data[:start], message, (major, minor))
+        return made
 
     def numbered(self, version: int) -> bytes:
         """The file of the same version under another number, without what Lance would clean up by itself."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _LENGTH = 2
+_FIXED = {1: 8, 5: 4}
 
 
 class Part(NamedTuple):
@@ -26,9 +27,13 @@ def parts(message: bytes) -> Iterator[Part]:
             value, at = message[at : at + length], at + length
         elif key & 7 == 0:
             value, at = read_varint(message, at)
-        else:
-            size = 8 if key & 7 == 1 else 4
+        elif key & 7 in _FIXED:
+            size = _FIXED[key & 7]
             value, at = message[at : at + size], at + size
+        else:
+            raise ValueError(f"field {key >> 3} has no known form")
+        if at > len(message):
+            raise ValueError(f"field {key >> 3} is cut off")
         yield Part(key >> 3, message[begin:at], value)
 
 
