@@ -19,7 +19,6 @@ from phalanx.tail.columns import Conversion, conversion, metadata_only
 from phalanx.tail.disk import scan
 from phalanx.tail.overlay import Overlay, Segment
 
-
 _NOBODY = np.iinfo(np.int64).min
 """An identity that no row has."""
 
