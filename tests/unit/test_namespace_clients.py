@@ -337,3 +337,19 @@ def test_a_first_version_whose_rows_are_not_there_is_refused(lake: Lake) -> None
     with pytest.raises(spec.LanceNamespaceError, match="reading what a client staged"):
         PhalanxNamespace(lake).create_table_version(namespace.asked[0])
     assert everything(lake) == before
+
+
+def test_a_client_goes_on_from_a_table_that_it_created(lake: Lake) -> None:
+    """It keeps what it wrote in mind, not what was written anew of it: everything works, compaction too."""
+    namespace = PhalanxNamespace(lake)
+    table = lance.write_dataset(rows(1, 2), mode="create", namespace_client=namespace, table_id=["new"])
+    table.insert(rows(3))
+    table.delete("id = 1")
+    table.update({"v": "7"}, "id = 2")
+    table.create_scalar_index("id", "BTREE")
+    table.optimize.compact_files()
+    table.insert(rows(4))
+    wanted = [(2, 7), (3, 0), (4, 0)]
+    assert held(table) == both(lake, "new") == wanted
+    lake["new"].append(rows(5))
+    assert both(lake, "new") == [*wanted, (5, 0)]

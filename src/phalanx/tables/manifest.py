@@ -5,6 +5,7 @@ number in it: no file that it names changes (rule G2). What Lance would do by it
 G3). The layout of the file is in `guard.py`.
 """
 
+import contextlib
 import struct
 
 import msgspec
@@ -18,6 +19,8 @@ MANAGED = "_managed"
 
 _FIELDS, _FRAGMENTS, _VERSION, _SCHEMA_METADATA, _INDEX_SECTION = 1, 2, 3, 5, 6
 _READER_FEATURES, _NEXT_ROW_ID, _DATA_FORMAT, _CONFIG, _TABLE_METADATA = 9, 14, 15, 16, 19
+_TRANSACTION_SECTIONS = (21, 23)  # up to Lance 13, and since
+_RESERVE_FRAGMENTS = 107
 _HOLDS = (_FIELDS, _FRAGMENTS, _SCHEMA_METADATA, _NEXT_ROW_ID, _CONFIG, _TABLE_METADATA)
 _STABLE_ROW_IDS = 1 << 1
 _CLEANUP = b"lance.auto_cleanup."
@@ -67,11 +70,16 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def indexes(self) -> bytes:
         """What it says of its indexes."""
-        start = proto.number_of(self.message, _INDEX_SECTION, -1)
-        if start < 0:
-            return b""
-        (length,) = _LENGTH.unpack_from(self.before, start)
-        return self.before[start + 4 : start + 4 + length]
+        return self._section(_INDEX_SECTION)
+
+    @property
+    def reserves(self) -> bool:
+        """Whether it says of itself that it only keeps numbers of fragments for its client."""
+        for field in _TRANSACTION_SECTIONS:
+            with contextlib.suppress(ValueError, IndexError, OverflowError, struct.error):
+                if any(part.field == _RESERVE_FRAGMENTS for part in proto.parts(self._section(field))):
+                    return True
+        return False
 
     @property
     def version(self) -> int:
@@ -89,6 +97,14 @@ class Manifest(msgspec.Struct, frozen=True):
         stable = proto.number_of(self.message, _READER_FEATURES) & _STABLE_ROW_IDS
         written = proto.bytes_of(proto.bytes_of(self.message, _DATA_FORMAT), 2)
         return bool(stable) and written == DATA_FORMAT.encode()
+
+    def _section(self, field: int) -> bytes:
+        """A message that stands before this one, where a field of it says."""
+        start = proto.number_of(self.message, field, -1)
+        if start < 0:
+            return b""
+        (length,) = _LENGTH.unpack_from(self.before, start)
+        return self.before[start + 4 : start + 4 + length]
 
 
 def managed_name(version: int) -> str:
