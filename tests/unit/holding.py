@@ -3,11 +3,12 @@
 import msgspec
 import numpy as np
 
-from phalanx.contents import Contents, Weight, created, land, weigh
+from phalanx.contents import Contents, created, land
 from phalanx.log import item as it
 from phalanx.log.entry import Landing
 from phalanx.runs import encode_ids
 from phalanx.versions import Landed
+from phalanx.waiting import Weight, weigh
 
 A = "a" * 32
 NUMBERS = encode_ids(np.array([-3, -1, 5], dtype=np.int64))

@@ -230,6 +230,7 @@ class Model:
         if layout is not None:
             held.layouts = [*(held.layouts if held.version else ()), layout]
             held.indexes = [index for index in held.indexes if index[1] in columns]
+        held.generation = self.position
         held.replace(self.position, head, row_id)
 
     def _delete_versions(self, table: str, ranges: Ranges) -> None:

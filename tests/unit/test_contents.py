@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from phalanx import contents as held
 from phalanx.catalog import Catalog, State, step
-from phalanx.contents import Head, Weight, advance, created, flush, land, restore, rewrite, weigh
+from phalanx.contents import Head, advance, created, flush, land, restore, rewrite
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
 from phalanx.runs import decode_ids, encode_ids
 from phalanx.versions import Landed
-from phalanx.waiting import Pending
+from phalanx.waiting import Pending, Weight, weigh
 from tests.unit.holding import (
     FIRST,
     INLINE,

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx import contents as held
-from phalanx.contents import Head, Weight, advance, flush, land, restore, rewrite
+from phalanx.contents import Head, advance, flush, land, restore, rewrite
 from phalanx.log import item as it
 from phalanx.versions import Landed
+from phalanx.waiting import Weight
 from tests.unit.holding import (
     FIRST,
     INDEXES,
@@ -114,13 +115,13 @@ def test_a_restored_table_is_what_it_was_and_of_another_generation() -> None:
 def test_a_table_that_was_advanced_stands_on_what_the_client_made(
     layout: it.Layout | None, names: tuple[str, ...], wanted: tuple[it.Index, ...]
 ) -> None:
-    """G3: the tail is in the new head, the generation stays, and indexes go whose columns are gone."""
+    """G3: the tail is in the new head, the generation is another, and indexes go whose columns are gone."""
     before = msgspec.structs.replace(
         table(it.Put(A, INLINE), alter(5), generation=3), indexes=INDEXES, deleted=((1, 1),)
     )
     after = advance(before, at(8, 2), it.Advance(A, 4, 11, 7, layout, names))
     assert after.layouts == (before.layouts if layout is None else (*before.layouts, layout))
-    assert (after.generation, after.head) == (3, Head(11, 7, after.layout.id))
+    assert (after.generation, after.head) == (8, Head(11, 7, after.layout.id))
     assert (after.indexes, after.deleted) == (wanted, ((1, 1),))
     assert (after.version, after.changed, after.place, after.moved, after.flushed) == (4, 8, 2, 8, 8)
     assert (after.first, after.until, len(after.items), after.weight) == (2, 2, 0, Weight())

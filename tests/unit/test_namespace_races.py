@@ -85,9 +85,6 @@ def test_a_change_that_lands_behind_a_clients_version_keeps_both(lake: Lake, kin
     assert lake.check() == []
 
 
-@pytest.mark.xfail(
-    raises=AssertionError, reason="contents.advance must begin another generation, as a restore does: landing.position"
-)
 @pytest.mark.parametrize("kind", ["a staged upsert", "an optimize"])
 def test_what_was_staged_on_other_row_ids_lands_behind_a_clients_version(lake: Lake, kind: str) -> None:
     """Row ids and numbers of fragments mean other rows in the client's version (rule C6)."""
