@@ -2,7 +2,7 @@
 
 from phalanx.catalog import step
 from phalanx.contents import is_deleted
-from phalanx.errors import VersionDeletedError
+from phalanx.errors import NotFoundError, VersionDeletedError
 from phalanx.log.cursor import View
 from phalanx.txn.core import Core, Found, locate
 from phalanx.versions import Landed
