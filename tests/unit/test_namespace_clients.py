@@ -167,12 +167,6 @@ def test_a_client_adds_and_drops_columns(lake: Lake, name: str) -> None:
     assert lake.check() == []
 
 
-@pytest.mark.xfail(raises=ValueError, reason="feed.py converts by the steps of a layout, and that of a client has none")
-def test_the_feed_goes_through_columns_that_a_client_added(lake: Lake) -> None:
-    opened(lake, "t").add_columns({"w": "id * 10"})
-    assert followed(lake, "t") == [(1, 0, 10), (3, 0, 30), (4, 0, 40), (5, 0, 50)]
-
-
 def test_nothing_cleans_up_by_itself(lake: Lake) -> None:
     """Settings that would make Lance delete old versions are taken out of what clients are given."""
     table = opened(lake, "t")
