@@ -2,6 +2,7 @@
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
@@ -36,7 +37,7 @@ def cli_page() -> str:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     parts = ["# Command line\n", _MADE, "`phalanx VERB LAKE …`; `phalanx --version` says which.\n"]
-    for name, command in group.commands.items():
+    for name, command in verbs(group):
         usage = " ".join(_argument(p) for p in command.params if isinstance(p, TyperArgument))
         parts.append(f"## phalanx {name}\n\n{command.help}\n\n`phalanx {name} {usage} [options]`\n")
         rows = [_option(parameter) for parameter in command.params if isinstance(parameter, TyperOption)]
@@ -47,6 +48,15 @@ def cli_page() -> str:
         "\n".join(["| code | error | meaning |", "|---|---|---|", "| 0 | | success |", *codes, *_OTHER_CODES]) + "\n"
     )
     return "\n".join(parts)
+
+
+def verbs(group: TyperGroup) -> list[tuple[str, Any]]:
+    """Every verb by the words that call it."""
+    found = []
+    for name, command in group.commands.items():
+        inner = verbs(command) if isinstance(command, TyperGroup) else []
+        found += [(f"{name} {word}", one) for word, one in inner] or [(name, command)]
+    return found
 
 
 def api_page() -> str:

@@ -14,14 +14,14 @@ import msgspec
 from rpds import HashTrieMap
 
 from phalanx import contents as held
-from phalanx.contents import Contents, Head, Weight
+from phalanx.contents import Contents, Head
 from phalanx.errors import CorruptionError
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.action import Settings
 from phalanx.log.entry import Landing, Transaction
 from phalanx.versions import Versions
-from phalanx.waiting import Items
+from phalanx.waiting import Items, Weight
 
 Name = tuple[str, ...]
 

@@ -6,7 +6,7 @@ staged on another head changes nothing here, and the judge keeps it from landing
 for rows is left to `tail/`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, get_args
 
 import msgspec
@@ -15,7 +15,7 @@ from phalanx.log import item as it
 from phalanx.log.entry import Landing
 from phalanx.runs import Ids, decode_ids, encode_ids, renumbered
 from phalanx.versions import Versions, unpack_versions
-from phalanx.waiting import Items, Pending
+from phalanx.waiting import Items, Pending, Weight, taken, weigh
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
@@ -24,20 +24,6 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     manifest: int = 0
     next_row_id: int = 0
     layout: int = 0
-
-
-class Weight(msgspec.Struct, frozen=True, gc=False):
-    """How heavy a tail is: what flushes are triggered by (rule C10)."""
-
-    rows: int = 0
-    size: int = 0
-    predicates: int = 0
-
-    def plus(self, other: "Weight", sign: int = 1) -> "Weight":
-        """The sum, or the difference."""
-        return Weight(
-            self.rows + sign * other.rows, self.size + sign * other.size, self.predicates + sign * other.predicates
-        )
 
 
 class Contents(msgspec.Struct, frozen=True, gc=False):
@@ -107,21 +93,6 @@ def since(contents: Contents, layout: int) -> tuple[it.Layout, ...] | None:
         if contents.layouts[at].id == layout:
             return contents.layouts[at + 1 :]
     return None
-
-
-def weigh(pending: Pending) -> Weight:
-    """What an item adds to its tail: staged rows weigh nothing, they are on disk already."""
-    item = pending.item
-    size = sum(map(len, pending.payloads))
-    if isinstance(item, it.DeleteWhere | it.UpdateWhere):
-        return Weight(0, len(item.where or ""), 1)
-    if isinstance(item, it.DeleteKeys | it.DeleteRows):
-        return Weight(item.count, size, 0)
-    if isinstance(item, it.Alter):
-        return Weight(0, 0, 1)
-    if isinstance(item.rows, it.Inline):
-        return Weight(item.rows.count, size, 0)
-    return Weight(0, 0, 1)  # each one is a set of files of its own, which every read has to open
 
 
 def _counted(contents: Contents, landing: Landing) -> tuple[int, Versions]:
@@ -202,14 +173,17 @@ def restore(contents: Contents, landing: Landing, action: it.Restore) -> Content
 
 
 def advance(contents: Contents, landing: Landing, action: it.Advance) -> Contents:
-    """The contents after a client of the namespace made the next version."""
+    """The contents after a client of the namespace made the next version.
+
+    Another generation, as after a restore: row ids need not mean the rows that they meant before.
+    """
     layouts = contents.layouts if action.layout is None else (*contents.layouts, action.layout)
     if contents.version == 0 and action.layout is not None:
         layouts = (action.layout,)  # it was only declared until now
     names = frozenset(action.columns) if action.layout is not None else None
     indexes = tuple(one for one in contents.indexes if names is None or one.column in names)
     head = Head(action.head, action.next_row_id, layouts[-1].id)
-    return _replaced(contents, landing, head, contents.generation, layouts, indexes)
+    return _replaced(contents, landing, head, landing.position, layouts, indexes)
 
 
 def _replaced(
@@ -367,32 +341,3 @@ _STEPS: Mapping[type, Callable[[Contents, Landing, Any], Contents]] = {
     it.DeleteVersions: lambda contents, _, action: delete_versions(contents, action),
     **dict.fromkeys(get_args(it.Waiting), land),
 }
-
-
-def taken(item: it.Waiting, payloads: Sequence[bytes | memoryview]) -> tuple[it.Waiting, tuple[bytes, ...]]:
-    """The item with only its own payloads, so that a tail does not keep whole entries alive."""
-    if not payloads:
-        return item, ()
-    rows = getattr(item, "rows", None)
-    if len(payloads) == 1 and isinstance(rows, it.Inline) and not rows.payload:
-        return item, (bytes(payloads[0]),)  # by far the most frequent case
-    own: list[bytes] = []
-
-    def take(index: int | None) -> int | None:
-        if index is None:
-            return None
-        own.append(bytes(payloads[index]))
-        return len(own) - 1
-
-    changes: dict[str, Any] = {}
-    if isinstance(item, it.DeleteKeys):
-        changes["keys"] = take(item.keys)
-    elif isinstance(item, it.DeleteRows):
-        changes["identities"] = take(item.identities)
-    elif isinstance(item, it.Put | it.Upsert | it.Overwrite):
-        rows = item.rows
-        field = "payload" if isinstance(rows, it.Inline) else "dead"
-        changes["rows"] = msgspec.structs.replace(rows, **{field: take(getattr(rows, field))})
-        if isinstance(item, it.Upsert):
-            changes["hidden"] = take(item.hidden)
-    return msgspec.structs.replace(item, **changes) if changes else item, tuple(own)

@@ -4,23 +4,18 @@ Every read looks at the log's end first, so it sees whatever was acknowledged to
 is one transaction; those below are statements on their own. What may be in a change is decided by `txn/`.
 """
 
-import itertools
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 import msgspec
-import pyarrow as pa
 
 from phalanx.catalog import Catalog, State
 from phalanx.clock import SYSTEM, Clock, Deadline
 from phalanx.describe import TableInfo
 from phalanx.errors import AlreadyExistsError, InvalidInputError, NotFoundError
-from phalanx.feed import changes, compared, counted
-from phalanx.history import Change, Commit, commits, versions_of
 from phalanx.log import action as do
 from phalanx.log.action import Settings
 from phalanx.log.check import Problem
@@ -28,10 +23,9 @@ from phalanx.log.log import Log
 from phalanx.names import parse_name, parse_word
 from phalanx.naming import Naming
 from phalanx.objects import Store, open_store
-from phalanx.restoring import restore
+from phalanx.past import Past
 from phalanx.snapshot import Snapshot
 from phalanx.table import Table
-from phalanx.tail.effects import Counted
 from phalanx.transaction import Transaction, create_table
 from phalanx.txn.core import Core, find
 from phalanx.txn.transaction import Isolation, Work, again
@@ -48,7 +42,6 @@ R = TypeVar("R")
 
 TIMEOUT = 30.0
 """Seconds a commit may take by default."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def open_lake(
@@ -108,7 +101,7 @@ def join(
     return lake
 
 
-class Lake(Naming):
+class Lake(Naming, Past):
     """A handle on a lake. Safe to use from many threads; open one in each process."""
 
     def __init__(self, store: Store, log: Log[State], clock: Clock, timeout: float, *, carry: bool = True) -> None:
@@ -149,26 +142,6 @@ class Lake(Naming):
     def refresh(self) -> Snapshot:
         """The newest snapshot."""
         return Snapshot(self._core.refresh(), self._core)
-
-    def snapshot(
-        self, *, version: int | None = None, tag: str | None = None, as_of: datetime | None = None
-    ) -> Snapshot:
-        """The lake at a version, a tag or a time; the newest without any."""
-        if sum(given is not None for given in (version, tag, as_of)) > 1:
-            msg = "give one of version, tag and as_of"
-            raise InvalidInputError(msg)
-        newest = self.refresh()
-        if as_of is not None:
-            if as_of.tzinfo is None:
-                msg = "as_of needs a time zone, for example datetime.now(UTC)"
-                raise InvalidInputError(msg)
-            return Snapshot(self._log.as_of((as_of - _EPOCH) // timedelta(microseconds=1)), self._core)
-        if tag is not None:
-            version = newest.tags().get(tag)
-            if version is None:
-                msg = f"there is no tag {tag!r}; there is: {', '.join(newest.tags()) or 'none'}"
-                raise NotFoundError(msg)
-        return newest if version is None else Snapshot(self._log.at(version), self._core)
 
     def tables(self, namespace: str | None = None) -> list[str]:
         """The names of all tables, or of those directly inside a namespace."""
@@ -259,21 +232,6 @@ class Lake(Naming):
         """A table's columns, key, rows, head and tail; nothing is scanned."""
         return self.refresh().describe(name)
 
-    def history(self, name: str, limit: int = 20, *, rows: bool = False) -> list[Change]:
-        """The newest versions of a table, newest first, and which operation made each.
-
-        With `rows`, also how many rows each inserted, updated and deleted: that is found by looking.
-        """
-        here = find(self._core.refresh(), name)
-        landed = here.contents.versions.newest_first()
-        kept = itertools.takewhile(lambda one: one.position >= self._log.oldest(), itertools.islice(landed, limit))
-        found = list(versions_of(here.table.id, kept, self._log.read))
-        if not rows or not found:
-            return found
-        many = counted(self._core, here.table.id, found[-1].lake_version - 1, found[0].lake_version)
-        nothing = Counted(0, 0, 0)
-        return [msgspec.structs.replace(one, rows=many.get((one.lake_version, one.place), nothing)) for one in found]
-
     def drop_table(self, name: str, *, note: str = "", timeout: float | None = None) -> int:
         """Drop a table; snapshots and tags of earlier versions still have it."""
         parts, table = self.refresh().table(name)
@@ -289,53 +247,6 @@ class Lake(Naming):
         snapshot = self.snapshot(version=version)
         action = do.PutTag(parse_word(name, "tag"), snapshot.version, move)
         return self.commit([action], timeout=timeout)
-
-    def log(self, limit: int = 20, *, before: int | Commit | None = None) -> list[Commit]:
-        """The newest commits, newest first; `before` a version, or the last commit of a page, to page back."""
-        above = (before.version, before.place) if isinstance(before, Commit) else (before or self.version + 1, 0)
-        found: list[Commit] = []
-        for position in range(min(above[0], self.version), self._log.oldest() - 1, -1):
-            if len(found) >= limit:
-                break
-            landed = reversed(commits(position, self._log.read(position), self._names()))
-            found += [commit for commit in landed if (commit.version, commit.place) < above]
-        return found[:limit]
-
-    def changes(self, name: str, since: int, until: int | None = None) -> pa.RecordBatchReader:
-        """Rows of a table that were inserted, updated or deleted after version `since` of the lake, up to `until`.
-
-        A stream of Arrow batches, in the order of the log, with `_change_type`, `_commit_version`, `_commit_timestamp`.
-        """
-        end = self.refresh()
-        upto = end if until is None or until == end.version else self.snapshot(version=until)
-        return changes(self._core, upto.found(name), since, upto.version)
-
-    def diff(self, name: str, old: int, new: int | None = None) -> pa.Table:
-        """The rows of a table that differ between two versions of the lake, with `_change_type`."""
-        return compared(self._core, self.snapshot(version=old).found(name), self.snapshot(version=new).found(name))
-
-    def restore(
-        self,
-        *,
-        version: int | None = None,
-        tag: str | None = None,
-        as_of: datetime | None = None,
-        tables: Sequence[str] | None = None,
-        note: str = "",
-        timeout: float | None = None,
-    ) -> int:
-        """Bring back all tables, or some, as they were at a version, a tag or a time; the version it landed on.
-
-        It is a change like any other: what happened since stays in the log, and can be brought back too.
-        """
-        if version is None and tag is None and as_of is None:
-            raise InvalidInputError("say what to go back to: give one of version, tag and as_of")
-        past = self.snapshot(version=version, tag=tag, as_of=as_of)
-        return restore(self._core, past.view, tables, note=note, timeout=timeout)
-
-    def follow(self, since: int | None = None, *, poll: float = 0.2) -> Iterator[Commit]:
-        """Commits as they land, oldest first, from the one after `since` on (the end of the log by default). Never ends."""
-        return self._follow(self.version if since is None else since, poll)
 
     def commit(self, actions: Sequence[do.Action], *, note: str = "", timeout: float | None = None) -> int:
         """Bring these actions into the log as one transaction; the position they landed on."""
@@ -362,14 +273,3 @@ class Lake(Naming):
 
     def __repr__(self) -> str:
         return f"<Lake {self.uri} at version {self._log.view.position}>"
-
-    def _follow(self, position: int, poll: float) -> Iterator[Commit]:
-        while True:
-            end = self.version
-            while position < end:
-                position += 1
-                yield from commits(position, self._log.read(position), self._names())
-            self._clock.sleep(poll)
-
-    def _names(self) -> Mapping[str, tuple[str, ...]]:
-        return self._log.view.state.names

@@ -13,6 +13,7 @@ import msgspec
 from phalanx.errors import CorruptionError
 
 _PAGE = 128
+_SMALL = [bytes((value,)) for value in range(0x80)]
 
 
 class Landed(msgspec.Struct, frozen=True, gc=False):
@@ -39,18 +40,22 @@ class Versions(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     last: int = 0
     position: int = 0
-    open: _Page = _Page(1, 0, b"")
+    first: int = 1
+    base: int = 0
+    data: bytes = b""
+    """The open page: its first version, the position it counts from, and what is in it."""
     closed: tuple[_Page, ...] = ()
 
     def add(self, version: int, position: int, place: int) -> "Versions":
-        """With one more."""
-        page, closed = self.open, self.closed
-        if version != self.last + 1 or version - page.version >= _PAGE:
-            closed = (*closed, page) if page.data else closed
-            page = _Page(version, position, b"")
-        before = self.position if page.data else page.position
-        grown = _Page(page.version, page.position, page.data + _varint(position - before) + _varint(place))
-        return Versions(version, position, grown, closed)
+        """With one more. Every process does this for every commit: it is written to be quick."""
+        first, data = self.first, self.data
+        if data and version == self.last + 1 and version - first < _PAGE:
+            step = position - self.position
+            small = step < 0x80 and place < 0x80
+            more = _SMALL[step] + _SMALL[place] if small else _varint(step) + _varint(place)
+            return Versions(version, position, first, self.base, data + more, self.closed)
+        closed = (*self.closed, _Page(first, self.base, data)) if data else self.closed
+        return Versions(version, position, version, position, _SMALL[0] + _varint(place), closed)
 
     def of(self, version: int) -> Landed | None:
         """Where a version landed; None if there is none."""
@@ -88,7 +93,7 @@ class Versions(msgspec.Struct, frozen=True, array_like=True, gc=False):
             yield from (one for one in _read(page) if one.version > above)
 
     def _pages(self) -> tuple[_Page, ...]:
-        return (*self.closed, self.open) if self.open.data else self.closed
+        return (*self.closed, _Page(self.first, self.base, self.data)) if self.data else self.closed
 
 
 _encoder = msgspec.msgpack.Encoder()

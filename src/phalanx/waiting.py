@@ -7,8 +7,8 @@ read them only after they were flushed. So they stay as a checkpoint has them un
 from __future__ import annotations  # HashTrieMap cannot be subscripted at run time
 
 import struct
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +34,64 @@ class Pending(msgspec.Struct, frozen=True, gc=False):
     serial: int
     item: it.Waiting
     payloads: tuple[bytes, ...]
+
+
+class Weight(msgspec.Struct, frozen=True, gc=False):
+    """How heavy a tail is: what flushes are triggered by (rule C10)."""
+
+    rows: int = 0
+    size: int = 0
+    predicates: int = 0
+
+    def plus(self, other: Weight, sign: int = 1) -> Weight:
+        """The sum, or the difference."""
+        return Weight(
+            self.rows + sign * other.rows, self.size + sign * other.size, self.predicates + sign * other.predicates
+        )
+
+
+def weigh(pending: Pending) -> Weight:
+    """What an item adds to its tail: staged rows weigh nothing, they are on disk already."""
+    item = pending.item
+    size = sum(map(len, pending.payloads))
+    if isinstance(item, it.DeleteWhere | it.UpdateWhere):
+        return Weight(0, len(item.where or ""), 1)
+    if isinstance(item, it.DeleteKeys | it.DeleteRows):
+        return Weight(item.count, size, 0)
+    if isinstance(item, it.Alter):
+        return Weight(0, 0, 1)
+    if isinstance(item.rows, it.Inline):
+        return Weight(item.rows.count, size, 0)
+    return Weight(0, 0, 1)  # each one is a set of files of its own, which every read has to open
+
+
+def taken(item: it.Waiting, payloads: Sequence[bytes | memoryview]) -> tuple[it.Waiting, tuple[bytes, ...]]:
+    """The item with only its own payloads, so that a tail does not keep whole entries alive."""
+    if not payloads:
+        return item, ()
+    rows = getattr(item, "rows", None)
+    if len(payloads) == 1 and isinstance(rows, it.Inline) and not rows.payload:
+        return item, (bytes(payloads[0]),)  # by far the most frequent case
+    own: list[bytes] = []
+
+    def take(index: int | None) -> int | None:
+        if index is None:
+            return None
+        own.append(bytes(payloads[index]))
+        return len(own) - 1
+
+    changes: dict[str, Any] = {}
+    if isinstance(item, it.DeleteKeys):
+        changes["keys"] = take(item.keys)
+    elif isinstance(item, it.DeleteRows):
+        changes["identities"] = take(item.identities)
+    elif isinstance(item, it.Put | it.Upsert | it.Overwrite):
+        rows = item.rows
+        field = "payload" if isinstance(rows, it.Inline) else "dead"
+        changes["rows"] = msgspec.structs.replace(rows, **{field: take(getattr(rows, field))})
+        if isinstance(item, it.Upsert):
+            changes["hidden"] = take(item.hidden)
+    return msgspec.structs.replace(item, **changes) if changes else item, tuple(own)
 
 
 _encoder = msgspec.msgpack.Encoder(order="sorted")

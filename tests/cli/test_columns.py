@@ -53,7 +53,7 @@ def test_it_may_be_written_shorter() -> None:
     """Without names of elements, without `tz=`, in any case, with as many blanks as one likes."""
     found = parse_columns(
         'id:INT64 NOT  NULL,"my name":str,e:fixed_size_list<float>[128],at:timestamp[us,UTC],d:decimal(10,2),\n'
-        "tags : list< string not null >, at2: Timestamp[ MS , Europe/Berlin ], wide: decimal(40, 0), x: struct<a:f4>"
+        "tags : list< string not null >, at2: Timestamp[ MS , Europe/Berlin ], wide: decimal(40, 0), x: struct<a:f4>, l: list<f4>[2]"
     )
     assert found == pa.schema(
         [
@@ -66,6 +66,7 @@ def test_it_may_be_written_shorter() -> None:
             pa.field("at2", pa.timestamp("ms", "Europe/Berlin")),
             pa.field("wide", pa.decimal256(40, 0)),
             pa.field("x", pa.struct([("a", pa.float32())])),
+            pa.field("l", pa.list_(pa.float32(), 2)),
         ]
     )
 

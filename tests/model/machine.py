@@ -16,7 +16,7 @@ from tests.model.questions import rows_in, same
 from tests.model.steps import KEYS, Do, Step
 from tests.model.upkeep import Names, Pledge, cover_all
 from tests.model.words import Row
-from tests.model.world import Private, World
+from tests.model.world import Private, Refused, World
 
 _NAMES = ("keyed", "wide", "plain", "simple", "fifth", "sixth")
 _OPEN = 3
@@ -169,6 +169,33 @@ class Machine(Handles):
                 land = statements.retried(self._world, self._end, lambda world: world.tables.get(name), outer.do)
                 self._commit_one(lake, land, lambda: lake.run(lambda txn: _all(txn, name, outer.do)).version)
         return touched
+
+    def _restore(self, lake: Lake, step: Step) -> Names:
+        """A table becomes what it was at some version at which it was there."""
+        name = self._pick(step)
+        if name is None:
+            return None
+        identity = self._world.tables[name].identity
+        there = [(version, still) for version, past in self._world.past.items() for still in past.values()]
+        mine = [(version, still) for version, still in there if still.identity == identity]
+        if not mine:
+            return None
+        version, still = mine[step.chance % len(mine)]
+        table = lake[name].id
+        then, now = (lake.snapshot(version=at).state.contents[table] for at in (version, lake.version))
+        if (then.changed, then.place) == (now.changed, now.place):
+            return None
+
+        def land(world: World, position: int) -> None:
+            held = world.by_identity(identity)
+            if held is None:
+                raise Refused("NotFoundError")
+            held.restore(still)
+            held.log.append((position, None))
+
+        self._commit_one(lake, land, lambda: lake.restore(version=version, tables=[name]))
+        self._learn_indexes(lake, name)
+        return [name]
 
     # Work that is begun early and lands late, by itself or in one entry with others.
 

@@ -71,8 +71,9 @@ _WEIGHTS = {
     "keep": 3,
     "look_back": 1,
     "question": 12,
+    "restore": 3,
 }
-_MEANWHILE = {"state": 12, "transact": 9, "flush": 12, "optimize": 6, "cover": 3, "index": 2}
+_MEANWHILE = {"state": 12, "transact": 9, "flush": 12, "optimize": 6, "cover": 3, "index": 2, "restore": 1}
 
 
 def steps(seed: int, count: int) -> list[Step]:

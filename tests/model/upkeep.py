@@ -110,6 +110,12 @@ class Upkeep(Ground):
         self._freeze()
         return [name]
 
+    def _learn_indexes(self, lake: Lake, name: str) -> None:
+        """Which indexes a restored table wants: several commits declare and build one, and the model counts them as one."""
+        there = {info.name: info.kind for info in lake[name].indexes() if info.name != "phalanx_key"}
+        self._world.tables[name].indexes = there
+        self._freeze()
+
     def _searchable_from(self, name: str, *, sure: bool) -> None:
         """A full-text index was declared: until it is built, a search by words may be refused."""
         held = self._world.tables[name]

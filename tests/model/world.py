@@ -23,6 +23,7 @@ class Still(NamedTuple):
     key: tuple[str, ...]
     rows: Counter[Row]
     searchable: bool | None
+    identity: int = -1
 
 
 Frozen = dict[str, Still]
@@ -35,12 +36,15 @@ class Refused(Exception):  # noqa: N818 - an answer
 
 @dataclass
 class Held:
-    """One table. `log` says at which version of the lake which rows were touched; indexes are kinds by name."""
+    """One table. `log` says at which version of the lake which rows were touched; indexes are kinds by name.
+
+    None stands for whatever rows there are: a restore.
+    """
 
     key: tuple[str, ...]
     identity: int = field(default_factory=lambda: next(_fresh))
     rows: dict[Hashable, Row] = field(default_factory=dict)
-    log: list[tuple[int, frozenset[Hashable]]] = field(default_factory=list)
+    log: list[tuple[int, frozenset[Hashable] | None]] = field(default_factory=list)
     indexes: dict[str, str] = field(default_factory=dict)
     searchable: bool | None = False
 
@@ -50,7 +54,8 @@ class Held:
 
     def still(self) -> Still:
         """The table now."""
-        return Still(self.key, Counter(self.rows.values()), self.searchable)
+        rows = Counter(self.rows.values())
+        return Still(self.key, rows, self.searchable, self.identity)
 
     def of(self, row: Row) -> Hashable:
         """What a new row is known by."""
@@ -78,6 +83,12 @@ class Held:
         gone = set(self.rows)
         self.rows = {}
         return gone | self.put(rows)
+
+    def restore(self, then: Still) -> None:
+        """What it held at another time; on a table without a key these are other rows than those that were left."""
+        self.rows = {}
+        self.put(then.rows.elements())
+        self.searchable = None
 
     def matching(self, where: Words | None, n: int, m: int) -> list[Hashable]:
         """The rows that match."""
@@ -227,7 +238,7 @@ class Private:
         if now is None:
             raise Refused("ConflictError")
         since = [touched for position, touched in now.log if position > self.began]
-        if since and (identity in self.whole or any(one & self.touched[identity] for one in since)):
+        if since and (identity in self.whole or any(one is None or one & self.touched[identity] for one in since)):
             raise Refused("ConflictError")
 
     def _merge(self, now: Held, mine: Held, position: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 import phalanx
 from phalanx.errors import ConflictError, InvalidInputError, SchemaChangedError
 from phalanx.lake import Lake
+from phalanx.tables import rewrite
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int32()), ("s", pa.string())])
 ROWS = [{"id": n, "v": n, "s": f"s{n}"} for n in range(6)]
@@ -248,3 +249,26 @@ def test_sql_and_search_see_the_new_columns_before_they_are_written_out(lake: La
     table.add_column("twice", pa.int64(), expression="n * 2")
     found = lake.sql("select id, twice from t where n >= 4 order by id").to_arrow().to_pylist()
     assert found == [{"id": 4, "twice": 8}, {"id": 5, "twice": 10}]
+
+
+def test_a_rewrite_that_was_planned_before_an_alteration_does_not_bring_the_old_columns_back(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it wrote has no values of the new column: it is given up, which is no failure (rule C5)."""
+    table = lake.create_table("t", SCHEMA, key="id")
+    for at in range(3):
+        table.append(ROWS[2 * at : 2 * at + 2], stage=True)
+    run = rewrite.run
+
+    def meanwhile(*arguments: object) -> object:
+        done = run(*arguments)  # type: ignore[arg-type]
+        table.add_column("w", pa.int64(), expression="v + 1")
+        lake.flush()
+        return done
+
+    monkeypatch.setattr(rewrite, "run", meanwhile)
+    assert lake.optimize("t").rewritten == 0
+    assert [row["w"] for row in held(table)] == [1, 2, 3, 4, 5, 6]
+    monkeypatch.undo()
+    assert lake.optimize("t").rewritten == 1
+    assert [row["w"] for row in held(table)] == [1, 2, 3, 4, 5, 6]

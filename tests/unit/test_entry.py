@@ -32,6 +32,7 @@ def every_action() -> list[do.Action]:
         do.DropTable(("crm", "turns"), TABLE),
         do.DeregisterTable(("crm", "turns"), TABLE),
         do.ReviveTable(("crm", "turns"), TABLE, {"a": "b"}, 41, 7),
+        do.ReviveTable(("crm", "turns"), TABLE, {}, 41, 7, b"versions", ((1, 1), (3, (1 << 63) - 1))),
         do.RenameTable(("crm", "turns"), TABLE, ("turns",)),
         do.PutTag("release", 41, False),
         do.Untag("release"),
@@ -234,6 +235,8 @@ def test_a_payload_that_is_too_large_is_refused_before_anything_is_written() -> 
         do.DeregisterTable(("t",), "t"),
         do.ReviveTable(("t",), TABLE, {}, -1, 1),
         do.ReviveTable(("t",), TABLE, {}, 1, 1 << 63),
+        do.ReviveTable(("t",), TABLE, {}, 1, 1, bytes((1 << 24) + 1)),
+        do.ReviveTable(("t",), TABLE, {}, 1, 1, b"", ((-1, 1),)),
         it.Put(TABLE, it.Inline(0, 1), -1),
         it.DeleteWhere(TABLE, "true", 1 << 63),
         it.Alter(TABLE, -1, it.Layout(1, b"", ())),
@@ -241,8 +244,9 @@ def test_a_payload_that_is_too_large_is_refused_before_anything_is_written() -> 
         it.Alter(TABLE, 0, it.Layout(1, b"", ("",))),
         it.Alter(TABLE, 0, it.Layout(1, b"", (), (it.DropColumn(""),))),
         it.Alter(TABLE, 0, it.Layout(1, b"", (), (it.AddColumn(b"", "x" * (it.MAX_SQL + 1)),))),
-        it.Restore(TABLE, 1, -1, 0, (), ()),
-        it.Restore(TABLE, 1, 1, 0, (), (it.Index("i", "c", "hash", {}),)),  # type: ignore[arg-type]
+        it.Restore(TABLE, 1, 1, 0, (), ()),
+        it.Restore(TABLE, 1, -1, 0, (it.Layout(1, b"", ()),), ()),
+        it.Restore(TABLE, 1, 1, 0, (it.Layout(1, b"", ()),), (it.Index("i", "c", "hash", {}),)),  # type: ignore[arg-type]
         it.Advance(TABLE, -1, 1, 0),
         it.DeleteVersions(TABLE, ((-1, 1),)),
         it.DeleteVersions(TABLE, ((1,),)),  # type: ignore[arg-type]

@@ -1,62 +1,40 @@
 """The judge: every action against every action, in both orders (known bug 19)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import msgspec
 import pytest
 
 from phalanx.catalog import State, apply, step
 from phalanx.log import action as do
 from phalanx.log import item as it
-from phalanx.log.entry import Landing, Transaction
+from phalanx.log.entry import Transaction
 from phalanx.txn.conflict import RULES, Already, Conflict, Go, Kind, Verdict, judge
+from phalanx.versions import Versions, pack_versions
+from tests.unit.judging import (
+    BASE_END,
+    FIRST,
+    JUDGED,
+    LANDED,
+    MADE,
+    SOME,
+    A,
+    B,
+    C,
+    D,
+    E,
+    F,
+    alter,
+    at,
+    base,
+    letter,
+    schema,
+    staged,
+    transaction,
+    verdict,
+)
 
-A, B, C, D, E, F = (letter * 32 for letter in "abcdef")
-MADE, BASE_END, LANDED, JUDGED = 8, 9, 10, 11
-PAYLOADS = (b"rows", b"more")
-SOME = it.Inline(0, 2)
-FIRST = it.Layout(0, b"", ())
-
-
-def transaction(*actions: do.Action) -> Transaction:
-    return Transaction(b"1" * 16, "", actions)
-
-
-def at(position: int) -> Landing:
-    return Landing(position, 0, PAYLOADS)
-
-
-def verdict(state: State, *actions: do.Action) -> Verdict:
-    return judge(transaction(*actions), state, at(JUDGED))[0]
-
-
-def staged(base: int = BASE_END) -> it.Staged:
-    """Rows that were staged when their table had last moved at `base`, as a version that may be its next head."""
-    return it.Staged(5, 0, 1, 2, base, 0, 0, 2, True)
-
-
-def alter(layout: int, *steps: it.Step, of: str = A, on: int = 0) -> it.Alter:
-    return it.Alter(of, on, it.Layout(layout, b"", (), steps))
-
-
-def base() -> State:
-    """A namespace n, a table t with two items and one e without any, a tag old, and a source that has come to 4.
-
-    Table t is at version 2; its first one is that of position 8.
-    """
-    state = step(State(), at(1), transaction(do.Found(do.Settings())))
-    made = do.CreateNamespace(("n",), {}), do.CreateTable(("t",), A, {}, b"", (), 1), it.Put(A, SOME)
-    state = step(state, at(MADE), transaction(*made))
-    held = (
-        it.Put(A, SOME),
-        it.DeclareIndex(A, "old", "c", "btree", {}),
-        do.CreateTable(("e",), E, {}, b"", (), 1),
-        do.PutTag("old", 1, False),
-        do.Progress("feed", None, 4),
-    )
-    return step(state, at(BASE_END), transaction(*held))
-
-
+PAST = pack_versions(Versions().add(1, 1, 0).add(2, 3, 0).add(3, 3, 1).add(4, 4, 0))
+"""Where four versions of a table landed that was dropped."""
 SAMPLES: dict[str, tuple[do.Action, ...]] = {
     "found": (do.Found(do.Settings()),),
     "make namespace x": (do.CreateNamespace(("x",), {}),),
@@ -92,14 +70,14 @@ SAMPLES: dict[str, tuple[do.Action, ...]] = {
     "bulk put e": (it.Put(E, staged(0)),),
     "rewrite e": (it.Rewrite(E, 0, 1, 4, (0, 1), 1),),
     "deregister t": (do.DeregisterTable(("t",), A),),
-    "revive f as x": (do.ReviveTable(("x",), F, {}, MADE, 4), it.Restore(F, 3, 7, 2, (FIRST,), ())),
+    "revive f as x": (do.ReviveTable(("x",), F, {}, MADE, 4, PAST, ((1, 2),)), it.Restore(F, 3, 7, 2, (FIRST,), ())),
     "widen t": (alter(5, it.AddColumn(b"f", "1"), it.WidenColumn("c", b"f"), it.SetNullable("c", True)),),
     "drop column c of t": (alter(6, it.DropColumn("c")),),
     "no more nulls in t": (alter(7, it.SetNullable("c", False)),),
     "restore t": (it.Restore(A, 8, 7, 2, (FIRST,), (it.Index("old", "c", "btree", {}, 9),)),),
-    "restore columns": (it.Restore(A, 8, 7, 2, (it.Layout(8, b"", ()),), ()),),
+    "restore columns": (it.Restore(A, 8, 7, 2, (it.Layout(8, schema("x"), ()),), ()),),
     "advance t": (it.Advance(A, 3, 7, 4),),
-    "advance columns": (it.Advance(A, 3, 8, 4, it.Layout(9, b"", ()), ("d",)),),
+    "advance columns": (it.Advance(A, 3, 8, 4, it.Layout(9, schema("d"), ()), ("d",)),),
     "tag w = 8": (do.PutTag("w", MADE, False),),
     "delete v1 of t": (it.DeleteVersions(A, ((1, 1),)),),
 }
@@ -144,32 +122,16 @@ MATRIX = """
     deregister t       E . . . . . M M M M . . . . . . . M M M M M M M M M M M M M M . . M . M M M M M M M . M
     revive f as x      E E . . E . . . E . . . . . . . . . . . . . . . . . . . . . . . . . E . . . . . . . . .
     widen t            E . . . . . . . . . . . . . . . . . . . . . R R . . . . . . . . . . . R R R . . E E . .
-    drop column c of t E . . . . . . . . . . . . . . . . R R R R . R R . . . . . . M . . . . R R R . . E E . .
-    no more nulls in t E . . . . . . . . . . . . . . . . R R R R . R R R . . . . . . . . . . R R R . . E E . .
+    drop column c of t E . . . . . . . . . . . . . . . . R R R . . R R . . . . . R M . . . . R R R . . E E . .
+    no more nulls in t E . . . . . . . . . . . . . . . . R R R . . R R R . . . . . . . . . . R R R . . E E . .
     restore t          E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . E E . .
-    restore columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V . M . . . . R R R . . E E . .
+    restore columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V R M . . . . R R R . . E E . .
     advance t          E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . E E . .
-    advance columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V . M . . . . R R R . . E E . .
+    advance columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V R M . . . . R R R . . E E . .
     tag w = 8          E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . = U
     delete v1 of t     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
 """
-LETTERS = {
-    "E": Kind.EXISTS,
-    "M": Kind.MISSING,
-    "N": Kind.NOT_EMPTY,
-    "C": Kind.CHANGED,
-    "B": Kind.BEHIND,
-    "V": Kind.VOID,
-    "R": Kind.REPLAN,
-    "U": Kind.IN_USE,
-}
 ROWS = {line[4:22].strip(): line[22:].split() for line in MATRIX.strip("\n").splitlines()}
-
-
-def letter(found: Verdict) -> str:
-    if isinstance(found, Go | Already):
-        return "." if isinstance(found, Go) else "="
-    return next(letter for letter, kind in LETTERS.items() if kind is found.kind)
 
 
 @pytest.mark.parametrize("first", SAMPLES)
@@ -310,6 +272,12 @@ MAKE, FILL = do.CreateNamespace(("m",), {}), do.CreateTable(("m", "t"), B, {})
         ((do.DropTable(("t",), A), do.ReviveTable(("t",), A, {}, MADE, 2), it.Restore(A, 9, 7, 2, (FIRST,), ())), "."),
         ((do.DropTable(("t",), A), do.ReviveTable(("n",), A, {}, MADE, 2)), "E"),
         ((do.DropTable(("t",), A), do.ReviveTable(("none", "t"), A, {}, MADE, 2)), "M"),
+        ((do.DeregisterTable(("t",), A), do.ReviveTable(("t",), A, {}, MADE, 4, PAST), do.DropTable(("t",), A)), "."),
+        ((do.ReviveTable(("u",), F, {}, 1, 4, PAST), it.DeleteVersions(F, ((2, 3),))), "."),
+        ((do.ReviveTable(("u",), F, {}, 1, 4, PAST), it.DeleteVersions(F, ((1, 1),))), "U"),
+        ((do.ReviveTable(("u",), F, {}, 1, 4, PAST), it.DeleteVersions(F, ((2, 4),))), "U"),
+        ((do.PutTag("w", 3, False), do.ReviveTable(("u",), F, {}, 1, 4, PAST), it.DeleteVersions(F, ((2, 3),))), "U"),
+        ((do.PutTag("w", 3, False), do.ReviveTable(("u",), F, {}, 4, 4, PAST), it.DeleteVersions(F, ((1, 3),))), "."),
         ((do.ReviveTable(("t",), F, {}, 1, 2),), "E"),
         ((do.ReviveTable(("u",), A, {}, MADE, 2),), "E"),
         ((do.ReviveTable(("u",), F, {}, 1, 2), do.ReviveTable(("v",), F, {}, 1, 2)), "E"),
@@ -321,14 +289,23 @@ MAKE, FILL = do.CreateNamespace(("m",), {}), do.CreateTable(("m", "t"), B, {})
         ((it.Put(A, SOME), alter(5, it.DropColumn("c"))), "."),
         ((it.Put(A, SOME, 5), alter(5)), "R"),
         ((alter(5, it.DropColumn("c")), it.DropIndex(A, "old")), "M"),
-        ((alter(5, it.RenameColumn("c", "d")), it.DropIndex(A, "old")), "."),
+        ((alter(5, it.RenameColumn("c", "e")), it.DropIndex(A, "old")), "."),
+        ((alter(5, it.DropColumn("c")), it.DeclareIndex(A, "new", "c", "btree", {})), "R"),
+        ((it.DeclareIndex(A, "new", "c", "btree", {}), alter(5, it.DropColumn("c"))), "."),
+        ((alter(5, it.RenameColumn("c", "e")), it.DeclareIndex(A, "new", "c", "btree", {})), "R"),
+        ((alter(5, it.RenameColumn("c", "e")), it.DeclareIndex(A, "new", "e", "btree", {})), "."),
+        ((alter(5, it.RenameColumn("c", "e")), it.DeclareIndex(A, "old", "c", "btree", {})), "E"),
+        ((alter(5, it.DropColumn("d")), it.DeleteKeys(A, 1, 2)), "."),
+        ((it.Advance(A, 3, 7, 4, it.Layout(5, FIRST.schema, ()), ("c", "d")), it.DeleteKeys(A, 1, 2)), "R"),
+        ((it.Advance(A, 3, 7, 4, it.Layout(5, FIRST.schema, ()), ("c", "d")), it.DeleteKeys(A, 1, 2, 5)), "."),
         ((alter(5), it.Flush(A, 0, 1, 0, 3, 2, 0, 6), it.Put(A, SOME, 5)), "."),
         ((it.Restore(A, 8, 7, 2, (FIRST,), ()), it.Flush(A, 0, 1, 0, 2, 2, 0, 4)), "V"),
         ((it.Restore(A, 8, 7, 2, (FIRST,), ()), it.Put(A, SOME), it.Flush(A, JUDGED, 7, 2, 3, 2, 0, 4)), "."),
         ((it.Restore(A, 8, 7, 2, (FIRST,), ()), it.Rewrite(A, JUDGED, 7, 8, (0,), 1)), "."),
         ((it.Restore(A, 8, 7, 2, (FIRST,), ()), it.Restore(A, 8, 7, 2, (FIRST,), ())), "."),
         ((it.Restore(B, 8, 7, 2, (FIRST,), ()),), "M"),
-        ((it.Advance(A, 3, 7, 4), it.Rewrite(A, 0, 7, 8, (0,), 1)), "."),
+        ((it.Advance(A, 3, 7, 4), it.Rewrite(A, JUDGED, 7, 8, (0,), 1)), "."),
+        ((it.Advance(A, 3, 7, 4), it.Rewrite(A, 0, 7, 8, (0,), 1)), "V"),
         ((it.Advance(A, 3, 7, 4), it.Advance(A, 3, 7, 4)), "E"),
         ((it.Put(A, SOME), it.Advance(A, 3, 7, 4)), "E"),
         ((it.Put(A, SOME), it.Advance(A, 4, 7, 4)), "."),
@@ -349,150 +326,6 @@ def test_the_order_inside_a_transaction_counts(actions: Sequence[do.Action], wan
     found, after = judge(transaction(*actions), state, at(JUDGED))
     assert letter(found) == wanted
     assert after == (step(state, at(JUDGED), transaction(*actions)) if wanted == "." else state)
-
-
-@pytest.mark.parametrize(
-    "upkeep",
-    [
-        lambda generation, head: it.Flush(A, generation, head, 0, 2, 7, 0, 4),
-        lambda generation, head: it.Rewrite(A, generation, head, 7, (0, 1), 1),
-        lambda generation, head: it.Cover(A, generation, head, 7, ("old",)),
-    ],
-    ids=["flush", "rewrite", "cover"],
-)
-def test_upkeep_lands_on_the_branch_and_the_head_it_was_staged_on(
-    upkeep: Callable[[int, int], it.Upkeep],
-) -> None:
-    """C4-C6: a restore in between makes it void, even where the head is the same one; so does another head."""
-    state = base()
-    judged = {on: letter(verdict(state, upkeep(*on))) for on in ((0, 1), (1, 1), (0, 2))}
-    assert judged == {(0, 1): ".", (1, 1): "V", (0, 2): "V"}
-    for on in ((1, 1), (0, 2)):
-        assert apply(state, at(JUDGED), upkeep(*on)) == state
-
-
-ADD, DROP, RENAME, WIDEN = (
-    it.AddColumn(b"f", "1"),
-    it.DropColumn("d"),
-    it.RenameColumn("c", "d"),
-    it.WidenColumn("c", b"f"),
-)
-ORDER, MAY, MAY_NOT = it.OrderColumns(("d", "c")), it.SetNullable("c", True), it.SetNullable("c", False)
-LATE: dict[str, it.Rowwise] = {
-    "put": it.Put(A, SOME),
-    "upsert": it.Upsert(A, SOME),
-    "overwrite": it.Overwrite(A, SOME),
-    "delete keys": it.DeleteKeys(A, 1, 2),
-    "bulk put": it.Put(A, staged()),
-    "bulk upsert": it.Upsert(A, staged()),
-    "bulk overwrite": it.Overwrite(A, staged()),
-    "delete where": it.DeleteWhere(A, "true"),
-    "update where": it.UpdateWhere(A, (("a", "1"),), None),
-    "delete rows": it.DeleteRows(A, 1, 2),
-}
-
-
-@pytest.mark.parametrize(
-    ("layouts", "wanted"),
-    [
-        ([], ". . . . . . . . . ."),
-        ([(ADD,)], ". . . . . . . R R ."),
-        ([(RENAME,)], ". . . . . . . R R ."),
-        ([(WIDEN,)], ". . . . . . . R R ."),
-        ([(ORDER,)], ". . . . . . . R R ."),
-        ([(MAY,)], ". . . . . . . R R ."),
-        ([(ADD, RENAME), (WIDEN,), (ORDER, MAY)], ". . . . . . . R R ."),
-        ([(DROP,)], "R R R R . . . R R ."),
-        ([(ADD, DROP), (WIDEN,)], "R R R R . . . R R ."),
-        ([(MAY_NOT,)], "R R R R R R R R R ."),
-        ([(WIDEN,), (ADD, MAY_NOT, RENAME)], "R R R R R R R R R ."),
-        ([()], "R R R R R R R R R ."),
-        ([(ADD,), (), (ADD,)], "R R R R R R R R R ."),
-    ],
-    ids=str,
-)
-def test_rows_of_earlier_columns_are_converted_or_planned_again(
-    layouts: list[tuple[it.Step, ...]], wanted: str
-) -> None:
-    """C7: planned again where a value would be lost or could be refused, or a name could mean another column."""
-    assert {type(action) for action in LATE.values()} == set(it.Rowwise.__args__)
-    state, on = base(), 0
-    for number, steps in enumerate(layouts, start=5):
-        state = apply(state, at(LANDED), alter(number, *steps, on=on))
-        on = number
-    assert " ".join(letter(verdict(state, action)) for action in LATE.values()) == wanted
-    for action in LATE.values():
-        if not isinstance(action, it.DeleteRows):
-            assert verdict(state, msgspec.structs.replace(action, layout=on)) == Go()
-            ahead = verdict(state, msgspec.structs.replace(action, layout=99))  # columns that it never had
-            text = "the columns of table 't' have changed since this change was begun"
-            assert ahead == Conflict(Kind.REPLAN, text)
-    assert (verdict(state, alter(99, on=on)), letter(verdict(state, alter(99, on=98)))) == (Go(), "R")
-
-
-def test_columns_that_a_restore_took_away_are_not_known() -> None:
-    """C6 and C7: what was written for them is planned again, and what the table has again goes ahead."""
-    state = apply(base(), at(LANDED), alter(5, ADD))
-    state = apply(state, at(LANDED), it.Restore(A, 8, 7, 2, (FIRST,), ()))
-    assert verdict(state, it.Put(A, SOME)) == Go()
-    assert letter(verdict(state, it.Put(A, SOME, 5))) == "R"
-    assert letter(verdict(state, alter(6, on=5))) == "R"
-
-
-def test_only_the_next_version_can_be_made() -> None:
-    """G3: one that is there already was made by somebody else, and none is left out."""
-    for version, kind in ((1, Kind.EXISTS), (2, Kind.EXISTS), (4, Kind.MISSING), (9, Kind.MISSING)):
-        text = f"table 't' is at version 2, and version {version} cannot be the next"
-        assert verdict(base(), it.Advance(A, version, 7, 4)) == Conflict(kind, text, BASE_END)
-    assert verdict(base(), it.Advance(A, 3, 7, 4)) == Go()
-
-
-@pytest.mark.parametrize(
-    ("tagged", "ranges", "wanted"),
-    [
-        ([], (), None),
-        ([], ((1, 1),), None),
-        ([], ((1, 3), (2, 4)), None),
-        ([], ((5, 5),), (Kind.IN_USE, "version 5 of table 't' is its newest: it cannot be deleted", None)),
-        ([], ((1, 5),), (Kind.IN_USE, "version 5 of table 't' is its newest: it cannot be deleted", None)),
-        ([], ((4, 6),), (Kind.MISSING, "table 't' has no versions 4 to 6: it is at version 5", None)),
-        ([], ((0, 1),), (Kind.MISSING, "table 't' has no versions 0 to 1: it is at version 5", None)),
-        ([], ((3, 2),), (Kind.MISSING, "table 't' has no versions 3 to 2: it is at version 5", None)),
-        ([], ((1, 1), (7, 7)), (Kind.MISSING, "table 't' has no versions 7 to 7: it is at version 5", None)),
-        ([7], ((1, 4),), None),
-        ([8], ((2, 4),), None),
-        ([8], ((1, 1),), (Kind.IN_USE, "version 1 of table 't' is named by tag 'a': remove the tag first", 50)),
-        ([10], ((1, 1), (3, 4)), None),
-        ([10], ((2, 2),), (Kind.IN_USE, "version 2 of table 't' is named by tag 'a': remove the tag first", 50)),
-        ([20], ((4, 4),), None),
-        ([20], ((3, 4),), (Kind.IN_USE, "version 3 of table 't' is named by tag 'a': remove the tag first", 50)),
-        ([30], ((1, 3),), None),
-        ([8, 30], ((2, 4),), (Kind.IN_USE, "version 4 of table 't' is named by tag 'b': remove the tag first", 51)),
-        ([60], ((1, 4),), None),
-    ],
-    ids=str,
-)
-def test_versions_that_are_needed_stay(
-    tagged: list[int], ranges: tuple[tuple[int, int], ...], wanted: tuple[Kind, str, int | None] | None
-) -> None:
-    """G5: the newest one, and the one that a table was at where a tag points; what is not there cannot be deleted."""
-    state = base()  # version 1 at position 8, 2 at 9, 3 at 20, 4 at 30 and 5 at 40
-    for position in (20, 30, 40):
-        state = apply(state, at(position), it.Put(A, SOME))
-    for number, position in enumerate(tagged):
-        state = apply(state, at(50 + number), do.PutTag("ab"[number], position, False))
-    found, _ = judge(transaction(it.DeleteVersions(A, ranges)), state, at(61))
-    assert found == (Go() if wanted is None else Conflict(*wanted))
-    twice = apply(state, at(60), it.DeleteVersions(A, ((1, 1),)))
-    assert judge(transaction(it.DeleteVersions(A, ranges)), twice, at(61))[0] == found
-
-
-def test_an_objection_to_an_index_says_which_are_there() -> None:
-    """Declared twice under one name, or dropped under a name that none has."""
-    taken = verdict(base(), it.DeclareIndex(A, "old", "another", "bitmap", {}))
-    assert taken == Conflict(Kind.EXISTS, "index 'old' exists already")
-    missing = verdict(base(), it.DropIndex(A, "none"))
-    assert missing == Conflict(Kind.MISSING, "index 'none' does not exist; there is: old")
 
 
 def test_an_objection_says_what_to_do() -> None:

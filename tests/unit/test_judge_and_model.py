@@ -15,10 +15,10 @@ from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
 from phalanx.txn.conflict import Conflict, Go, judge
+from phalanx.versions import Versions, pack_versions
+from tests.unit.judge_model import SCHEMAS, Held, Model, RefusalError
 
 A, B = "a" * 32, "b" * 32
-Name = tuple[str, ...]
-
 PARTS = st.lists(st.sampled_from("xy"), min_size=1, max_size=2).map(tuple)
 IDS, FEW = st.sampled_from([A, B]), st.integers(0, 2)
 NUMBERS = st.sampled_from([0, 0, 0, 1, 2])
@@ -36,8 +36,11 @@ STEPS: st.SearchStrategy[it.Step] = st.one_of(
     st.builds(it.OrderColumns, st.just(("d", "c"))),
     st.builds(it.SetNullable, COLUMNS, st.booleans()),
 )
-LAYOUTS = st.builds(it.Layout, FEW, st.just(b""), st.just(()), st.lists(STEPS, max_size=2).map(tuple))
+OF_COLUMNS = st.sampled_from(sorted(SCHEMAS))
+LAYOUTS = st.builds(it.Layout, FEW, OF_COLUMNS, st.just(()), st.lists(STEPS, max_size=2).map(tuple))
 WANTED = st.lists(st.builds(it.Index, st.sampled_from("ij"), COLUMNS, st.just("btree"), st.just({})), max_size=2)
+PASTS = st.lists(st.integers(0, 1), max_size=3).map(lambda found: packed(dict(enumerate(sorted(found), start=1))))
+"""Where up to three versions landed, before anything that is committed here."""
 RANGES = st.lists(
     st.tuples(st.integers(0, 6), st.integers(0, 3)).map(lambda pair: (pair[0], pair[0] + pair[1])), max_size=2
 ).map(tuple)
@@ -45,10 +48,12 @@ ACTIONS: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(do.CreateNamespace, PARTS, st.just({})),
     st.builds(do.AlterNamespace, PARTS, st.dictionaries(st.just("k"), st.none() | st.just("v"))),
     st.builds(do.DropNamespace, PARTS),
-    st.builds(do.CreateTable, PARTS, IDS, st.just({}), st.just(b""), st.just(()), st.integers(0, 1)),
+    st.builds(do.CreateTable, PARTS, IDS, st.just({}), OF_COLUMNS, st.just(()), st.integers(0, 1)),
     st.builds(do.DropTable, PARTS, IDS),
     st.builds(do.DeregisterTable, PARTS, IDS),
-    st.builds(do.ReviveTable, PARTS, IDS, st.just({}), FEW, st.integers(1, 300)),
+    st.builds(
+        do.ReviveTable, PARTS, IDS, st.just({}), FEW, st.integers(3, 300), PASTS, st.sampled_from([(), ((1, 2),)])
+    ),
     st.builds(do.RenameTable, PARTS, IDS, PARTS),
     st.builds(do.PutTag, st.sampled_from("ab"), FEW | st.integers(0, 30), st.booleans()),
     st.builds(do.Untag, st.sampled_from("ab")),
@@ -75,260 +80,16 @@ ITEMS: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(it.DeclareIndex, IDS, st.sampled_from("ij"), COLUMNS, st.just("btree"), st.just({})),
     st.builds(it.DropIndex, IDS, st.sampled_from("ij")),
 )
-
 OFF = st.sampled_from([(0, 0, 0), (0, 0, 0), (0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)])
 """Mostly nothing is wrong with a flush; or its head, its first item or its last."""
 
 
-class RefusalError(Exception):
-    """The model's objection: the name of a kind."""
-
-
-class Held:
-    """What a table holds: the weights (rows, predicates) of its items, of which the first `flushed` are in the head."""
-
-    def __init__(self, position: int, head: int = 0) -> None:
-        self.version, self.head, self.flushed, self.moved, self.changed = 0, head, 0, 0, position
-        self.created, self.generation, self.next_row_id = position, 0, 0
-        self.items: list[tuple[int, int]] = []
-        self.serial = 0
-        self.indexes: list[tuple[str, str, int]] = []
-        self.layouts: list[tuple[int, tuple[it.Step, ...]]] = [(0, ())]
-        self.altered: list[tuple[int, int]] = [(0, 0)]
-        self.landed: dict[int, int] = {}
-        self.deleted: set[int] = set()
-        if head:
-            self.version, self.landed = 1, {1: position}
-
-    def count(self, position: int) -> None:
-        """One more version, unless this is the transaction that made the last one."""
-        if not (self.version and self.changed == position):
-            self.version += 1
-            self.landed[self.version] = position
-        self.changed = self.moved = position
-
-    def land(self, position: int, rows: object, weight: tuple[int, int]) -> None:
-        """One more item."""
-        unmoved = isinstance(rows, it.Staged) and rows.whole and rows.base == self.moved
-        same = isinstance(rows, it.Staged) and rows.generation == self.generation
-        self.count(position)
-        if isinstance(rows, it.Staged) and unmoved and same and self.flushed == len(self.items):
-            self.head, self.next_row_id = rows.manifest, rows.next_row_id
-        else:
-            self.serial += getattr(rows, "count", 0)
-            self.items.append(weight)
-
-    def alter(self, position: int, layout: it.Layout) -> None:
-        """Other columns, which wait like rows; indexes follow theirs."""
-        self.land(position, None, (0, 1))
-        self.layouts.append((layout.id, layout.steps))
-        self.altered.append((len(self.items), layout.id))
-        for step in layout.steps:
-            for at, (name, column, since) in reversed(list(enumerate(self.indexes))):
-                if isinstance(step, it.DropColumn) and column == step.name:
-                    del self.indexes[at]
-                elif isinstance(step, it.RenameColumn) and column == step.name:
-                    self.indexes[at] = name, step.to, since
-                elif isinstance(step, it.WidenColumn) and column == step.name:
-                    self.indexes[at] = name, column, position
-
-    def replace(self, position: int, head: int, next_row_id: int) -> None:
-        """All of it is another head."""
-        self.count(position)
-        self.head, self.next_row_id, self.flushed = head, next_row_id, len(self.items)
-        self.altered = [(0, self.layouts[-1][0])]
-
-    def since(self, layout: int) -> list[tuple[it.Step, ...]] | None:
-        """The steps of each layout that followed one."""
-        numbers = [number for number, _ in self.layouts]
-        if layout not in numbers:
-            return None
-        behind = len(numbers) - numbers[::-1].index(layout)
-        return [steps for _, steps in self.layouts[behind:]]
-
-    def all(self) -> tuple[object, ...]:
-        """Everything that the fold says of it too."""
-        rows, predicates = (sum(part) for part in zip((0, 0), *self.items[self.flushed :], strict=True))
-        head = self.head, self.next_row_id, [layout for until, layout in self.altered if until <= self.flushed][-1]
-        numbers = self.version, *head, self.flushed, len(self.items), self.serial, self.moved, rows, predicates
-        columns = [number for number, _ in self.layouts]
-        return (*numbers, self.generation, columns, self.indexes, self.landed, sorted(self.deleted))
-
-
-class Model:
-    """A lake as plain dictionaries; `run` does an action, or refuses it."""
-
-    def __init__(self) -> None:
-        self.spaces: dict[Name, dict[str, str]] = {}
-        self.tables: dict[Name, str] = {}
-        self.held: dict[str, Held] = {}
-        self.tags: dict[str, int] = {}
-        self.properties: dict[str, str] = {}
-        self.progress: dict[str, int] = {}
-        self.deregistered: dict[str, int] = {}
-        self.position = 0
-
-    def run(self, action: Any) -> None:
-        """Do an action, by the name it has in the log."""
-        do_it = getattr(self, f"_{action.__struct_config__.tag}")
-        do_it(*(getattr(action, field) for field in action.__struct_fields__))
-
-    def _need(self, condition: object, otherwise: str) -> None:
-        if not condition:
-            raise RefusalError(otherwise)
-
-    def _free(self, name: Name) -> None:
-        self._need(name not in self.tables and name not in self.spaces, "EXISTS")
-        self._need(len(name) == 1 or name[:-1] in self.spaces, "MISSING")
-
-    def _set(self, held: dict[str, str], key: str, value: str | None) -> None:
-        held.pop(key, None)
-        if value is not None:
-            held[key] = value
-
-    def _create_namespace(self, name: Name, properties: dict[str, str]) -> None:
-        self._free(name)
-        self.spaces[name] = dict(properties)
-
-    def _alter_namespace(self, name: Name, properties: dict[str, str | None]) -> None:
-        self._need(name in self.spaces, "MISSING")
-        for key, value in properties.items():
-            self._set(self.spaces[name], key, value)
-
-    def _drop_namespace(self, name: Name) -> None:
-        self._need(name in self.spaces, "MISSING")
-        self._need(not any(other[:-1] == name for other in (*self.spaces, *self.tables)), "NOT_EMPTY")
-        del self.spaces[name]
-
-    def _create_table(self, name: Name, table: str, *rest: Any) -> None:
-        self._free(name)
-        self._need(table not in self.held, "EXISTS")
-        self.tables[name] = table
-        self.held[table] = Held(self.position, rest[-1])
-
-    def _drop_table(self, name: Name, table: str) -> None:
-        self._need(name in self.tables, "MISSING")
-        self._need(self.tables[name] == table, "CHANGED")
-        del self.tables[name]
-        del self.held[table]
-
-    def _deregister_table(self, name: Name, table: str) -> None:
-        self._drop_table(name, table)
-        self.deregistered[table] = self.position
-
-    def _revive_table(self, name: Name, table: str, _: object, created: int, version: int) -> None:
-        self._create_table(name, table, 0)
-        held = self.held[table]
-        held.version, held.created, held.changed = version, created, 0
-
-    def _rename_table(self, name: Name, table: str, to: Name) -> None:
-        self._need(name in self.tables, "MISSING")
-        self._need(self.tables[name] == table, "CHANGED")
-        self._free(to)
-        self.tables[to] = self.tables.pop(name)
-
-    def _tag(self, name: str, position: int, move: bool) -> None:
-        self._need(position <= self.position, "MISSING")
-        self._need(move or self.tags.get(name, position) == position, "EXISTS")
-        self.tags[name] = position
-
-    def _untag(self, name: str) -> None:
-        self._need(name in self.tags, "MISSING")
-        del self.tags[name]
-
-    def _property(self, key: str, value: str | None) -> None:
-        self._set(self.properties, key, value)
-
-    def _progress(self, source: str, expected: int | None, new: int) -> None:
-        held = self.progress.get(source)
-        self._need(held == expected, "BEHIND")
-        self.progress[source] = new
-
-    def _land(self, table: str, rows: object, weight: tuple[int, int], layout: int | None, *, named: bool) -> None:
-        self._need(table in self.held, "MISSING")
-        held = self.held[table]
-        if layout is not None and layout != held.layouts[-1][0]:
-            newer = held.since(layout)
-            self._need(newer is not None and all(newer) and not named, "REPLAN")
-            for step in (step for steps in newer or () for step in steps):
-                self._need(not isinstance(step, it.DropColumn) or isinstance(rows, it.Staged), "REPLAN")
-                self._need(not isinstance(step, it.SetNullable) or step.nullable, "REPLAN")
-        held.land(self.position, rows, weight)
-
-    def _put(self, table: str, rows: it.Rows, *rest: Any) -> None:
-        weight = (rows.count, 0) if isinstance(rows, it.Inline) else (0, 1)
-        self._land(table, rows, weight, rest[-1], named=False)
-
-    def _delete_keys(self, table: str, _: int, count: int, layout: int | None = None) -> None:
-        self._land(table, None, (count, 0), layout, named=False)
-
-    def _delete_where(self, table: str, *rest: Any) -> None:
-        self._land(table, None, (0, 1), rest[-1], named=True)
-
-    _upsert = _overwrite = _put
-    _delete_rows = _delete_keys
-    _update_where = _delete_where
-
-    def _alter(self, table: str, base: int, layout: it.Layout) -> None:
-        self._need(table in self.held, "MISSING")
-        self._need(self.held[table].layouts[-1][0] == base, "REPLAN")
-        self.held[table].alter(self.position, layout)
-
-    def _restore(self, table: str, _: int, head: int, row_id: int, layouts: Any, indexes: Any) -> None:
-        self._need(table in self.held, "MISSING")
-        held = self.held[table]
-        held.layouts = [(layout.id, layout.steps) for layout in layouts]
-        held.indexes = [(index.name, index.column, index.since) for index in indexes]
-        held.generation = self.position
-        held.replace(self.position, head, row_id)
-
-    def _advance(self, table: str, version: int, head: int, row_id: int, layout: Any, columns: Any) -> None:
-        self._need(table in self.held, "MISSING")
-        held = self.held[table]
-        self._need(version > held.version, "EXISTS")
-        self._need(version == held.version + 1, "MISSING")
-        if layout is not None:
-            held.layouts = [*(held.layouts if held.version else ()), (layout.id, layout.steps)]
-            held.indexes = [index for index in held.indexes if index[1] in columns]
-        held.replace(self.position, head, row_id)
-
-    def _delete_versions(self, table: str, ranges: tuple[tuple[int, int], ...]) -> None:
-        self._need(table in self.held, "MISSING")
-        held = self.held[table]
-        gone: set[int] = set()
-        for first, last in ranges:
-            self._need(1 <= first <= last <= held.version, "MISSING")
-            self._need(last < held.version, "IN_USE")
-            gone |= set(range(first, last + 1))
-        for position in self.tags.values():
-            shown = [version for version, at in held.landed.items() if held.created <= position and at <= position]
-            self._need(not shown or max(shown) not in gone, "IN_USE")
-        held.deleted |= gone
-
-    def _flush(self, table: str, branch: int, base: int, first: int, until: int, head: int, *rest: Any) -> None:
-        self._need(table in self.held, "MISSING")
-        held = self.held[table]
-        self._need((branch, base, first) == (held.generation, held.head, held.flushed), "VOID")
-        self._need(first < until <= len(held.items), "VOID")
-        held.head, held.flushed, held.moved, held.next_row_id = head, until, self.position, rest[1]
-
-    def _rewrite(self, table: str, branch: int, base: int, head: int, *__: object) -> None:
-        self._need(table in self.held, "MISSING")
-        self._need((branch, base) == (self.held[table].generation, self.held[table].head), "VOID")
-        self.held[table].head, self.held[table].moved = head, self.position
-
-    _cover = _rewrite
-
-    def _declare_index(self, table: str, name: str, column: str, *_: object) -> None:
-        self._need(table in self.held, "MISSING")
-        held = self.held[table]
-        self._need(all(index[0] != name for index in held.indexes), "EXISTS")
-        held.indexes.append((name, column, self.position))
-
-    def _drop_index(self, table: str, name: str) -> None:
-        self._need(table in self.held and any(index[0] == name for index in self.held[table].indexes), "MISSING")
-        held = self.held[table]
-        held.indexes = [index for index in held.indexes if index[0] != name]
+def packed(landed: dict[int, int]) -> bytes:
+    """Where versions landed, as an action says it."""
+    versions = Versions()
+    for version, position in landed.items():
+        versions = versions.add(version, position, 0)
+    return pack_versions(versions)
 
 
 def found(held: Contents) -> tuple[object, ...]:
@@ -397,10 +158,10 @@ class JudgeAndFold(RuleBasedStateMachine):
         """Mostly work on tables."""
         self.commit(actions)
 
-    @rule(actions=st.lists(ITEMS, max_size=1), table=IDS, name=st.sampled_from("xy"), manifest=st.integers(0, 1))
-    def create(self, actions: list[do.Action], table: str, name: str, manifest: int) -> None:
+    @rule(actions=st.lists(ITEMS, max_size=1), table=IDS, name=st.sampled_from("xy"), made=FEW, schema=OF_COLUMNS)
+    def create(self, actions: list[do.Action], table: str, name: str, made: int, schema: bytes) -> None:
         """A table, with its first rows perhaps."""
-        self.commit([do.CreateTable((name,), table, {}, b"", (), manifest), *actions])
+        self.commit([do.CreateTable((name,), table, {}, schema, (), made), *actions])
 
     @rule(rows=ROWS, table=IDS)
     def stage(self, rows: it.Rows, table: str) -> None:
@@ -408,20 +169,23 @@ class JudgeAndFold(RuleBasedStateMachine):
         held = self.model.held.get(table)
         if held is not None and isinstance(rows, it.Staged):
             rows = msgspec.structs.replace(rows, base=held.moved, generation=held.generation)
-        self.commit([it.Put(table, rows, held.layouts[-1][0] if held else 0)])
+        self.commit([it.Put(table, rows, held.layouts[-1].id if held else 0)])
 
-    @rule(table=IDS, steps=st.lists(STEPS, max_size=2), off=st.sampled_from([0, 0, 0, 1]))
-    def alter(self, table: str, steps: list[it.Step], off: int) -> None:
-        """Other columns, on those that the table has or not."""
-        base = self.model.held[table].layouts[-1][0] if table in self.model.held else 0
-        self.commit([it.Alter(table, base + off, it.Layout(100 + self.position, b"", (), tuple(steps)))])
+    @rule(table=IDS, steps=st.lists(STEPS, max_size=2), off=st.sampled_from([0, 0, 0, 1]), schema=OF_COLUMNS)
+    def alter(self, table: str, steps: list[it.Step], off: int, schema: bytes) -> None:
+        """Other columns, on those that the table has or not, and what was begun before them."""
+        base = self.model.held[table].layouts[-1].id if table in self.model.held else 0
+        self.commit([it.Alter(table, base + off, it.Layout(100 + self.position, schema, (), tuple(steps)))])
+        self.commit([it.DeleteKeys(table, 0, 1, base)])
+        self.commit([it.DeclareIndex(table, f"{self.position}", "c", "btree", {})])
 
-    @rule(item=st.sampled_from([it.Put, it.Upsert, it.Overwrite]), rows=ROWS, table=IDS, back=FEW)
+    @rule(item=st.sampled_from([it.Put, it.Upsert, it.Overwrite, it.DeleteKeys]), rows=ROWS, table=IDS, back=FEW)
     def late(self, item: Any, rows: it.Rows, table: str, back: int) -> None:
-        """Rows of columns that the table had."""
+        """Rows, or keys, of columns that the table had."""
         held = self.model.held.get(table) or Held(0)
-        layout, _ = held.layouts[max(0, len(held.layouts) - 1 - back)]
-        self.commit([msgspec.structs.replace(item(table, rows), layout=layout)])
+        layout = held.layouts[max(0, len(held.layouts) - 1 - back)].id
+        made = it.DeleteKeys(table, 0, 1) if item is it.DeleteKeys else item(table, rows)
+        self.commit([msgspec.structs.replace(made, layout=layout)])
 
     @rule(table=IDS, new=st.integers(6, 9), off=st.sampled_from([0, 0, 0, 1, -1]), layout=st.none() | LAYOUTS)
     def advance(self, table: str, new: int, off: int, layout: it.Layout | None) -> None:
@@ -433,19 +197,21 @@ class JudgeAndFold(RuleBasedStateMachine):
     def restore(self, table: str, new: int, back: int, wanted: list[it.Index]) -> None:
         """The table has again the columns that it had."""
         held = self.model.held.get(table) or Held(0)
-        kept = held.layouts[: max(1, len(held.layouts) - back)]
-        layouts = tuple(it.Layout(number, b"", (), steps) for number, steps in kept)
-        self.commit([it.Restore(table, 1, new, 0, layouts, tuple(wanted))])
+        kept = tuple(held.layouts[: max(1, len(held.layouts) - back)])
+        self.commit([it.Restore(table, 1, new, 0, kept, tuple(wanted))])
 
-    @rule(name=st.sampled_from("xy"), table=IDS, deregister=st.booleans(), version=st.integers(1, 300))
-    def bring_back(self, name: str, table: str, deregister: bool, version: int) -> None:
-        """A table goes, and comes again as what it was, or nearly so."""
-        held = {incarnation: name for name, incarnation in self.model.tables.items()}
-        if table in held:
+    @rule(name=st.sampled_from("xy"), table=IDS, deregister=st.booleans(), more=st.sampled_from([0, 0, 1, 300]))
+    def bring_back(self, name: str, table: str, deregister: bool, more: int) -> None:
+        """A table goes, and comes again with the versions that it had, or a later one."""
+        names = {incarnation: name for name, incarnation in self.model.tables.items()}
+        held = self.model.held.get(table) or Held(0)
+        if table in names:
             gone = do.DeregisterTable if deregister else do.DropTable
-            self.commit([gone(held[table], table)])
-        again = do.ReviveTable((name,), table, {}, max(1, self.position - 1), version)
-        self.commit([again, it.Restore(table, 1, 6, 0, (it.Layout(0, b"", ()),), ())])
+            self.commit([gone(names[table], table)])
+        deleted = tuple((version, version) for version in sorted(held.deleted or {1}))
+        last = held.version + more, packed(held.landed)
+        again = do.ReviveTable((name,), table, {}, held.created, *last, deleted)
+        self.commit([again, it.Restore(table, 1, 6, 0, tuple(held.layouts), ())])
 
     @rule(table=IDS, first=st.integers(1, 3), size=FEW, tag=st.none() | st.sampled_from("ab"), off=st.integers(-2, 2))
     def delete_versions(self, table: str, first: int, size: int, tag: str | None, off: int) -> None:

@@ -167,6 +167,11 @@ def test_a_client_adds_and_drops_columns(lake: Lake, name: str) -> None:
     assert lake.check() == []
 
 
+def test_the_feed_goes_through_columns_that_a_client_added(lake: Lake) -> None:
+    opened(lake, "t").add_columns({"w": "id * 10"})
+    assert followed(lake, "t") == [(1, 0, 10), (3, 0, 30), (4, 0, 40), (5, 0, 50)]
+
+
 def test_nothing_cleans_up_by_itself(lake: Lake) -> None:
     """Settings that would make Lance delete old versions are taken out of what clients are given."""
     table = opened(lake, "t")

@@ -85,6 +85,19 @@ def test_a_change_that_lands_behind_a_clients_version_keeps_both(lake: Lake, kin
     assert lake.check() == []
 
 
+@pytest.mark.parametrize("kind", ["a staged upsert", "an optimize"])
+def test_what_was_staged_on_other_row_ids_lands_behind_a_clients_version(lake: Lake, kind: str) -> None:
+    """Row ids and numbers of fragments mean other rows in the client's version (rule C6)."""
+    client = renumbered(lake, "k")
+    upsert = kind == "a staged upsert"
+    first(
+        lake,
+        lambda: client.insert(rows(7, 8)),
+        lambda: lake["k"].upsert(rows(3, v=33), stage=True) if upsert else lake.optimize("k"),
+    )
+    assert held(lake["k"]) == [(1, 0), (3, 33 if upsert else 0), (4, 0), (7, 0), (8, 0), (100, 0)]
+
+
 @pytest.mark.parametrize("name", ["t", "k"], ids=["unkeyed", "keyed"])
 def test_a_transaction_conflicts_with_a_clients_version(lake: Lake, name: str) -> None:
     """The table was replaced as a whole; run again, it stands on the client's rows."""

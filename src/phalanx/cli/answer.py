@@ -72,25 +72,54 @@ def write_list(rows: pa.RecordBatchReader) -> None:
 def rows_table(rows: pa.Table) -> Table:
     """Rows for people: values shortened, and as many columns as fit."""
     held = [row for batch in rows.to_batches() for row in to_rows(batch)]
-    columns = [[_cell(row[name]) for row in held] for name in rows.schema.names]
-    fields = list(rows.schema)
-    kinds = [_short(str(field.type).replace("item: ", ""), _LONGEST_TYPE) for field in fields]
-    widths = [
-        min(_LONGEST_CELL, max(len(plain(field.name)), len(kind), *map(len, column), 1)) + 2
-        for field, kind, column in zip(fields, kinds, columns, strict=True)
-    ]
-    fitting = _fitting(widths) if console.is_terminal else len(fields)
-    table = Table(box=None, pad_edge=False, header_style="none")
-    for field, kind in zip(fields[:fitting], kinds[:fitting], strict=True):
-        header = Text.assemble((plain(field.name), "bold"), "\n", (kind, "dim"))
+    return Sheet(rows.schema).table([[cell(row[name]) for name in rows.schema.names] for row in held])
+
+
+class Sheet:
+    """Rows for people, a part at a time: the first part decides how wide each column is, and how many there are."""
+
+    def __init__(self, schema: pa.Schema, before: Sequence[str] = ()) -> None:
+        self._before = list(before)
+        self._fields = list(schema)
+        self._widths: list[int] | None = None
+
+    def table(self, rows: Sequence[Sequence[Text]]) -> Table:
+        """The next rows, under a header if they are the first; each begins with what stands `before` the columns."""
+        first = self._widths is None
+        if self._widths is None:
+            self._widths = self._measured(rows)
+        widths, before = self._widths, len(self._before)
+        fitting = _fitting(widths) if console.is_terminal else len(widths)
+        table = Table(box=None, pad_edge=False, header_style="none", show_header=first)
+        for at, width in enumerate(widths[:fitting]):
+            header, right = self._header(at)
+            table.add_column(
+                header, justify="right" if right else "left", no_wrap=True, overflow="ellipsis", min_width=width - 2
+            )
+        more = len(widths) - max(fitting, before)
+        if more:
+            table.add_column(Text(f"+{more}\ncolumns", style="dim"), no_wrap=True)
+        for row in rows:
+            table.add_row(*row[:fitting], *([Text("…", style="dim")] if more else []))
+        return table
+
+    def _measured(self, rows: Sequence[Sequence[Text]]) -> list[int]:
+        heads = [len(name) for name in self._before]
+        heads += [max(len(plain(field.name)), len(_kind(field.type))) for field in self._fields]
+        return [
+            min(_LONGEST_CELL, max(1, head, *(len(row[at]) for row in rows), 0)) + 2 for at, head in enumerate(heads)
+        ]
+
+    def _header(self, at: int) -> tuple[Text, bool]:
+        if at < len(self._before):
+            return Text(f"{self._before[at]}\n", style="bold"), False
+        field = self._fields[at - len(self._before)]
         right = types.is_integer(field.type) or types.is_floating(field.type) or types.is_decimal(field.type)
-        table.add_column(header, justify="right" if right else "left", no_wrap=True, overflow="ellipsis")
-    if fitting < len(fields):
-        table.add_column(Text(f"+{len(fields) - fitting}\ncolumns", style="dim"), no_wrap=True)
-    for at in range(len(held)):
-        more = [Text("…", style="dim")] if fitting < len(fields) else []
-        table.add_row(*(column[at] for column in columns[:fitting]), *more)
-    return table
+        return Text.assemble((plain(field.name), "bold"), "\n", (_kind(field.type), "dim")), right
+
+
+def _kind(kind: pa.DataType) -> str:
+    return _short(str(kind).replace("item: ", ""), _LONGEST_TYPE)
 
 
 def _fitting(widths: Sequence[int]) -> int:
@@ -101,7 +130,8 @@ def _fitting(widths: Sequence[int]) -> int:
     return max(1, sum(sum(widths[: at + 1]) <= room for at in range(len(widths))))
 
 
-def _cell(value: object) -> Text:
+def cell(value: object) -> Text:
+    """A value in a few characters."""
     if value is None:
         return Text("null", style="dim")
     return Text(_short(plain(_said(value)), _LONGEST_CELL))

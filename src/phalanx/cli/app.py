@@ -7,7 +7,22 @@ from typing import Annotated
 import typer
 
 import phalanx
-from phalanx.cli import catalog, check, index, load, log, overview, query, search, sql, table, upkeep
+from phalanx.cli import (
+    catalog,
+    changes,
+    check,
+    column,
+    index,
+    load,
+    log,
+    overview,
+    query,
+    restore,
+    search,
+    sql,
+    table,
+    upkeep,
+)
 from phalanx.cli.output import exit_code
 from phalanx.errors import PhalanxError
 
@@ -46,6 +61,10 @@ app.command("sql")(sql.sql)
 app.command("search")(search.search)
 app.command("index")(index.index)
 app.command("history")(log.history)
+app.command("changes")(changes.changes)
+app.command("diff")(changes.diff)
+app.command("restore")(restore.restore)
+app.add_typer(column.column)
 app.command("rename")(table.rename)
 app.command("drop")(table.drop)
 app.command("flush")(upkeep.flush)

@@ -1,8 +1,8 @@
 """Columns as text: `id: int64 not null, tags: list<string>, embedding: fixed_size_list<float>[128]`.
 
 Types are written as Arrow writes them, so that what `phalanx show` prints can be given to `phalanx create`; the names of
-list elements and the `tz=` of a zone may be left out. A column may be null unless it says `not null`. What cannot be
-read is refused with the place and what was expected there.
+list elements and the `tz=` of a zone may be left out, and `list<float>[128]` is short for a list of fixed size. A column
+may be null unless it says `not null`. What cannot be read is refused with the place and what was expected there.
 """
 
 import difflib
@@ -57,15 +57,25 @@ def parse_columns(text: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-class _Reader:
-    """A text and how far it was read."""
+def parse_type(text: str) -> Field:
+    """The type that a text describes, as a column without a name: it may say `not null`."""
+    reader = _Reader(text, "type", "int64")
+    field = reader.unnamed()
+    reader.end()
+    return field
 
-    def __init__(self, text: str) -> None:
+
+class _Reader:
+    """A text and how far it was read; `what` it is, and an `example` of it, are for whoever wrote something else."""
+
+    def __init__(self, text: str, what: str = "schema", example: str = "id: int64 not null, name: string") -> None:
         self._text = text
+        self._what = what
+        self._example = example
         self._at = 0
         self._depth = 0
         self._kinds: dict[str, Callable[[], pa.DataType]] = {
-            "list": lambda: pa.list_(self._element()),
+            "list": lambda: pa.list_(self._element(), self._size() if self._rest().startswith("[") else -1),
             "large_list": lambda: pa.large_list(self._element()),
             "fixed_size_list": lambda: pa.list_(self._element(), self._size()),
             "struct": self._struct,
@@ -88,10 +98,14 @@ class _Reader:
             self._refuse(f"name {twice!r} only once")
         return found
 
+    def unnamed(self) -> Field:
+        """A type, and whether it may be null."""
+        return self._nullability("", self._type())
+
     def end(self) -> None:
         """Nothing may follow."""
         if self._rest():
-            self._refuse('expected "," or the end')
+            self._refuse('expected "," or the end' if self._what == "schema" else "expected the end")
 
     def _column(self) -> Field:
         found = self._match(_NAME)
@@ -228,8 +242,8 @@ class _Reader:
     def _refuse(self, what: str) -> NoReturn:
         rest = self._rest()
         place = f"at {rest[:24]!r}" if rest else "at its end"
-        example = '; write it like "id: int64 not null, name: string"' if what.startswith("expected") else ""
-        raise InvalidInputError(f"the schema cannot be read {place}: {what}{example}")
+        example = f'; write it like "{self._example}"' if what.startswith("expected") else ""
+        raise InvalidInputError(f"the {self._what} cannot be read {place}: {what}{example}")
 
 
 def _decimal(precision: int, scale: int) -> pa.DataType:

@@ -1,6 +1,7 @@
 """In which form rows are wanted, as of when, and handing them over: what the verbs share that answer with rows."""
 
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -56,16 +57,23 @@ def chosen_shape(form: str | None, output: Path | None, as_json: bool) -> Shape:
     return found
 
 
+def parse_time(text: str, option: str = "--as-of") -> datetime:
+    """A time as people write it; UTC if it has no zone."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInputError(f"{option} takes a time like 2026-01-31T12:00+01:00: {text!r} is not") from error
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
 def snapshot_at(lake: Lake, version: int | None, tag: str | None, as_of: str | None) -> Snapshot:
     """The lake as of a version, a tag or a time."""
-    time = None
-    if as_of is not None:
-        try:
-            time = datetime.fromisoformat(as_of)
-        except ValueError as error:
-            raise InvalidInputError(f"--as-of takes a time like 2026-01-31T12:00+01:00: {as_of!r} is not") from error
-        time = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return lake.snapshot(version=version, tag=tag, as_of=time)
+    return lake.snapshot(version=version, tag=tag, as_of=None if as_of is None else parse_time(as_of))
+
+
+def version_of(lake: Lake, given: str) -> int:
+    """A version that is given by its number or by a tag."""
+    return int(given) if given.isdecimal() else lake.snapshot(tag=given).version
 
 
 def hand_over(rows: pa.RecordBatchReader, shape: Shape, output: Path | None, as_json: bool) -> None:
@@ -87,3 +95,18 @@ def print_rows(rows: pa.Table, limit: int, how: str) -> None:
     what = counted(shown.num_rows, "row") if shown.num_rows else "no rows"
     more = f"; there are more: {how}" if rows.num_rows > limit else ""
     console.print(Text(what + more, style="dim"))
+
+
+def first_rows(rows: pa.RecordBatchReader, count: int) -> pa.RecordBatchReader:
+    """The first rows; those behind them are not waited for."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        left = count
+        while left > 0:
+            batch = next(rows, None)
+            if batch is None:
+                return
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+
+    return pa.RecordBatchReader.from_batches(rows.schema, batches())

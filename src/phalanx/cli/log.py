@@ -48,18 +48,26 @@ def history(
     table: TableArgument,
     *,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="How many versions.")] = 20,
+    count: Annotated[
+        bool, typer.Option("--rows", help="Also how many rows each inserted, updated and deleted; that is looked up.")
+    ] = False,
     option: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the versions of a table: what made each, and at which version of the lake."""
     with opened(lake, option) as found:
-        changes = found.history(table, limit)
+        changes = found.history(table, limit, rows=count)
+        heads = ["version", "lake version", "time (UTC)", "writer", "operation", "note"]
+        many = ["inserted", "updated", "deleted"] if count else []
         rows = [
-            (one.version, one.lake_version, f"{one.time:%Y-%m-%d %H:%M:%S}", one.writer, one.operation, one.note)
+            (
+                *(one.version, one.lake_version, f"{one.time:%Y-%m-%d %H:%M:%S}", one.writer),
+                *(getattr(one.rows, name) for name in many),
+                *(one.operation, one.note),
+            )
             for one in changes
         ]
-        heads = ["version", "lake version", "time (UTC)", "writer", "operation", "note"]
-        show(changes, as_json, lambda: grid(heads, rows, "no versions"))
+        show(changes, as_json, lambda: grid([*heads[:4], *many, *heads[4:]], rows, "no versions"))
 
 
 def _line(commit: Commit, as_json: bool) -> None:

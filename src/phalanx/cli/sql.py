@@ -1,9 +1,7 @@
 """The verb `sql`: the answer to a statement over all tables of the lake, now or as they were."""
 
-from collections.abc import Iterator
 from typing import Annotated
 
-import pyarrow as pa
 import typer
 
 from phalanx.cli.forms import (
@@ -13,6 +11,7 @@ from phalanx.cli.forms import (
     LimitOption,
     OutputOption,
     chosen_shape,
+    first_rows,
     hand_over,
     print_rows,
     snapshot_at,
@@ -43,21 +42,6 @@ def sql(
         rows = snapshot_at(found, version, tag, as_of).sql(statement).scan()
         if shape == "table":
             most = SHOWN if limit is None else limit
-            print_rows(_first(rows, most + 1).read_all(), most, "--limit shows them")
+            print_rows(first_rows(rows, most + 1).read_all(), most, "--limit shows them")
         else:
-            hand_over(rows if limit is None else _first(rows, limit), shape, output, as_json)
-
-
-def _first(rows: pa.RecordBatchReader, count: int) -> pa.RecordBatchReader:
-    """The first rows; those behind them are not waited for."""
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        left = count
-        while left > 0:
-            batch = next(rows, None)
-            if batch is None:
-                return
-            yield batch.slice(0, left)
-            left -= batch.num_rows
-
-    return pa.RecordBatchReader.from_batches(rows.schema, batches())
+            hand_over(rows if limit is None else first_rows(rows, limit), shape, output, as_json)

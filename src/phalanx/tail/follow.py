@@ -18,7 +18,7 @@ from phalanx.tail.difference import Difference, difference
 from phalanx.tail.effects import Changed, Kind, effects, pairs
 from phalanx.tail.overlay import Overlay, shape_of
 from phalanx.tail.read import Reading
-from phalanx.waiting import Pending
+from phalanx.waiting import Pending, taken
 
 _ITEMS = 2048
 """Small changes that are looked at together."""
@@ -82,9 +82,7 @@ class Follower:
             action, it.Waiting
         ):  # a bulk change that became the head at once: its meaning is that of an item
             seq = before.until
-            pending = Pending(
-                seq, landing.position, landing.place, before.serial, *held.taken(action, landing.payloads)
-            )
+            pending = Pending(seq, landing.position, landing.place, before.serial, *taken(action, landing.payloads))
             yield from effects(self._at(before), [pending], self._overlays.datasets)
         self.contents = self._base = after
 

@@ -19,6 +19,9 @@ from phalanx.tail.columns import Conversion, conversion, metadata_only
 from phalanx.tail.disk import scan
 from phalanx.tail.overlay import Overlay, Segment
 
+_NOBODY = np.iinfo(np.int64).min
+"""An identity that no row has."""
+
 
 class WrittenOut(msgspec.Struct, frozen=True):
     """A version that holds exactly an overlay's rows; `moved` are the identities that its fresh row ids had before."""
@@ -51,7 +54,7 @@ def write_out(overlay: Overlay, datasets: Datasets) -> WrittenOut:
         if _adoptable(version, head, segment):
             parts.append(adopt(version, segment.fragments))
             gone.append(segment.hidden - segment.first + fresh)
-            moved.append(segment.identities(segment.first + np.arange(segment.count, dtype=np.int64)))
+            moved.append(_living(segment))
             fresh += segment.count
         else:
             written, row_ids = _written_anew(version, head, segment, overlay.shape.schema)
@@ -67,6 +70,16 @@ def write_out(overlay: Overlay, datasets: Datasets) -> WrittenOut:
     longer = extend(datasets, head, parts)
     version = hide(datasets, longer, np.concatenate([NO_IDS, *gone]), dropped)
     return WrittenOut(version, fresh, np.concatenate(moved))
+
+
+def _living(segment: Segment) -> Ids:
+    """The identities of a staged segment's rows; of those that are hidden nobody's.
+
+    A row that an update took to memory is there under its identity, and is written once more: that one counts.
+    """
+    found = segment.identities(segment.first + np.arange(segment.count, dtype=np.int64))
+    found[segment.hidden - segment.first] = _NOBODY
+    return found
 
 
 def evolved(datasets: Datasets, version: Version, change: Conversion) -> Version:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from phalanx.catalog import State
-from phalanx.contents import Contents, taken
+from phalanx.contents import Contents
 from phalanx.expr import plan_predicate
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
@@ -24,7 +24,7 @@ from phalanx.tail.read import Reading
 from phalanx.txn.conflict import Conflict, Kind, dotted
 from phalanx.txn.core import Found
 from phalanx.txn.intent import Read, Rebased
-from phalanx.waiting import Pending
+from phalanx.waiting import Pending, taken
 
 _REMEMBERED = 256
 """Predicates whose answer is kept: streams of changes repeat them."""
@@ -76,7 +76,7 @@ def _check(looked_for: "_Looked", contents: Contents | None, position: int, read
         return Conflict(Kind.CHANGED, f"table {name!r} was dropped since version {found.position}")
     if contents.generation != found.contents.generation or contents.layout.id != found.shape.layout:
         restored = contents.generation != found.contents.generation
-        what = f"table {name!r} was restored" if restored else f"the columns of table {name!r} were changed"
+        what = f"table {name!r} was replaced as a whole" if restored else f"the columns of table {name!r} were changed"
         kind = Kind.CHANGED if restored else Kind.REPLAN
         return Conflict(kind, f"{what} since version {found.position}", contents.moved)
     if looked_for.beaten is not None:

@@ -10,12 +10,13 @@ import threading
 from collections.abc import Callable
 
 from phalanx.clock import Deadline
-from phalanx.contents import Contents, Weight, weigh
+from phalanx.contents import Contents
 from phalanx.errors import NotFoundError, PhalanxError, UnavailableError
 from phalanx.txn.core import Core
 from phalanx.upkeep.cover import cover
 from phalanx.upkeep.flush import flush
 from phalanx.upkeep.limits import DEFAULTS, Limits, limits
+from phalanx.waiting import Weight, weigh
 
 log = logging.getLogger("phalanx.upkeep")
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from phalanx.contents import Weight
 from phalanx.errors import InvalidInputError
+from phalanx.waiting import Weight
 
 _PREFIX = "flush."
 
