@@ -186,15 +186,18 @@ _HOLDS = {
     "relaxed: pins are listed once, after the entry, and none expires": Rules(
         order=(FILES, ENTRY, PINS_AGAIN, END), pins_expire=False
     ),
+    "relaxed: the end is read before pins are listed again": Rules(order=(FILES, PINS, ENTRY, END, PINS_AGAIN)),
+    "relaxed: a tagger does not pin, the entry is in its way": Rules(tagger_does_not_pin=True),
 }
 _PLANTED = {
     "E1: pins are listed before the floor is raised only": Rules(order=(FILES, PINS, ENTRY, END)),
-    "E1: the end is read before pins are listed again": Rules(order=(FILES, PINS, ENTRY, END, PINS_AGAIN)),
     "E1: who was exempt is forgotten when pins are listed again": Rules(only_the_second_list_counts=True),
     "E1: files are listed last": Rules(order=(PINS, ENTRY, PINS_AGAIN, END, FILES)),
     "E1: the decision is not in the log": Rules(decision_is_not_in_the_log=True),
     "E2: a reader does not look at the floor": Rules(reader_does_not_look=True),
-    "E2: a tagger does not pin": Rules(tagger_does_not_pin=True),
+    "E1: the decision is not in the log, and nobody's pin expires": Rules(
+        decision_is_not_in_the_log=True, pins_expire=False, order=(FILES, PINS, ENTRY, END, PINS_AGAIN)
+    ),
 }
 _GOALS: dict[str, Callable[[State], bool]] = {
     "the old version is deleted": lambda state: OLD not in state.files,
