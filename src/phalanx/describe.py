@@ -80,6 +80,7 @@ class TableSummary(msgspec.Struct, frozen=True):
 def describe(core: Core, found: Found) -> TableInfo:
     """Everything about a table that can be had without a scan."""
     contents = found.contents
+    rows = core.reading(found).count()  # says so if there is nothing to open yet
     head = core.datasets.open(found.table.id, contents.head.manifest)
     return TableInfo(
         ".".join(found.name),
@@ -88,7 +89,7 @@ def describe(core: Core, found: Found) -> TableInfo:
         contents.version,
         found.table.created,
         contents.changed,
-        core.reading(found).count(),
+        rows,
         found.shape.key,
         tuple(ColumnInfo(field.name, str(field.type), field.nullable) for field in found.shape.schema),
         HeadInfo(contents.head.manifest, len(head.fragments), head.rows),

@@ -17,6 +17,7 @@ from phalanx.frames import as_polars
 from phalanx.indexing import IndexInfo
 from phalanx.tail.search import Search, Vector
 from phalanx.txn.core import Core, Found, locate
+from phalanx.txn.dated import at_version, landed
 from phalanx.txn.statement import Statements
 
 if TYPE_CHECKING:
@@ -241,6 +242,11 @@ class Table(Readable, Alterable):
         landed = self._write(timeout, "", lambda statements: statements.alter(steps))
         self._background.start(self.id)  # readers convert rows until they are written out
         return landed
+
+    def at(self, version: int) -> SnapshotTable:
+        """The table at one of its own versions, which count the changes of its rows and columns."""
+        here = self._found()
+        return SnapshotTable(self._core, at_version(self._core, here, landed(here, version)))
 
     def create_index(self, column: str, kind: str = "btree", *, name: str | None = None, **options: Any) -> int:  # noqa: ANN401 - Lance's own
         """Declare an index (btree, bitmap, inverted, ivf_pq, …) and build it; it is kept covering from now on.

@@ -11,6 +11,7 @@ import pytest
 import phalanx
 from phalanx.errors import ChangesExpiredError, InvalidInputError, NotFoundError
 from phalanx.lake import Lake
+from phalanx.txn.bulk import Cargo, Small
 from tests.lakes import trim
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
@@ -233,3 +234,27 @@ def _change(lake: Lake, table: Any, rng: random.Random, start: int) -> None:
         with lake.transaction() as txn:
             txn["t"].append(some, stage=True)
             txn["t"].append(rows(*range(40, 44)))
+
+
+def test_a_table_is_read_at_its_own_versions(lake: Lake) -> None:
+    """Also at one that shares its entry with the next."""
+    table = lake.create_table("t", SCHEMA, key="id")
+    table.append(rows(1))
+    core = lake.core
+    cargo = [Cargo(), Cargo()]
+    intents = [
+        core.intent(
+            [one.upsert(table._shape, Small(pa.Table.from_pylist(rows(at), schema=SCHEMA)))],
+            core.deadline(9),
+            payloads=one.payloads,
+        )
+        for at, one in enumerate(cargo, 2)
+    ]
+    core.committer._commit(intents)
+    assert intents[0].ack.result() == intents[1].ack.result()
+    table.delete("id = 1")
+    lake.flush()
+    found = [sorted(table.at(version).to_arrow()["id"].to_pylist()) for version in range(1, table.version + 1)]
+    assert found == [[], [1], [1, 2], [1, 2, 3], [2, 3]]
+    with pytest.raises(NotFoundError, match="no version 6"):
+        table.at(6)

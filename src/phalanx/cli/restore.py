@@ -101,7 +101,8 @@ def plan(past: Snapshot, now: Snapshot, names: Sequence[str] | None) -> list[Ste
 
 
 def _rows(snapshot: Snapshot, name: str) -> int:
-    return snapshot.describe(name).rows
+    """How many rows a table has; none if it was only declared."""
+    return snapshot[name].count() if snapshot.found(name).contents.version else 0
 
 
 def _say(past: Snapshot, steps: Sequence[Step], dry_run: bool) -> None:

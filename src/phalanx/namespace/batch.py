@@ -29,6 +29,7 @@ from phalanx.tables.manifest import Manifest, managed_name
 from phalanx.txn.commit import refusal
 from phalanx.txn.conflict import Conflict, judge_action
 from phalanx.txn.core import Found, find
+from phalanx.txn.dated import NoVersionError
 
 log = logging.getLogger("phalanx.namespace")
 
@@ -176,7 +177,7 @@ def _range(asked: Request, here: Found) -> tuple[int, int]:
         raise InvalidInputError(f"no version is in the range from {begin} to {end}: its end is not part of it")
     if last > here.contents.version:
         text = f"table {'.'.join(here.name)!r} has no versions {first} to {last}"
-        raise wire.NoVersionError(f"{text}: it is at version {here.contents.version}")
+        raise NoVersionError(f"{text}: it is at version {here.contents.version}")
     return first, last
 
 

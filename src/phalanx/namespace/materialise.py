@@ -8,16 +8,12 @@ import logging
 
 import msgspec
 
-from phalanx.catalog import step
-from phalanx.contents import is_deleted
-from phalanx.errors import NotFoundError, UnavailableError, VersionDeletedError
-from phalanx.log.cursor import View
-from phalanx.namespace.wire import NoVersionError
+from phalanx.errors import NotFoundError, UnavailableError
 from phalanx.objects import Exists, Unknown, layout
 from phalanx.tables.dataset import manifest_name
 from phalanx.tables.manifest import MANAGED, Manifest, managed_name
-from phalanx.txn.core import Core, Found, locate
-from phalanx.versions import Landed
+from phalanx.txn.core import Core, Found
+from phalanx.txn.dated import at_version, landed
 
 log = logging.getLogger("phalanx.namespace")
 
@@ -30,17 +26,6 @@ class Described(msgspec.Struct, frozen=True):
     version: int
     path: str
     size: int | None
-
-
-def landed(here: Found, version: int) -> Landed:
-    """Where a version of a table landed."""
-    found = here.contents.versions.of(version)
-    name = ".".join(here.name)
-    if found is None:
-        raise NoVersionError(f"table {name!r} has no version {version}: it is at version {here.contents.version}")
-    if is_deleted(here.contents, version):
-        raise VersionDeletedError(f"version {version} of table {name!r} was deleted: choose another one")
-    return found
 
 
 def describe(core: Core, here: Found, version: int) -> Described:
@@ -62,22 +47,6 @@ def keep(core: Core, name: str, data: bytes) -> bytes:
         raise UnavailableError(f"cannot write {name}: {outcome.cause}; nothing was changed, try again")
     found = core.store.get(name, limit=_LIMIT) if isinstance(outcome, Exists) else None
     return data if found is None else found
-
-
-def at_version(core: Core, here: Found, at: Landed) -> Found:
-    """The table at one of its versions."""
-    if here.contents.version == at.version:
-        return here
-    found = locate(core.log.at(at.position), here.table.id)
-    if found.contents.version == at.version:
-        return found
-    walked = next(iter(core.log.walk(at.position - 1, at.position)))  # later changes of the same entry are left out
-    state = walked.before.state
-    for landing, transaction in walked.landings:
-        state = step(state, landing, transaction)
-        if landing.place == at.place:
-            break
-    return locate(View(at.position, walked.time, state), here.table.id)
 
 
 def _manifest(core: Core, found: Found) -> Manifest:

@@ -20,6 +20,7 @@ from phalanx.namespace.batch import Batch
 from phalanx.namespace.listing import list_versions, page
 from phalanx.namespace.wire import NoNamespaceError, Request, field, table_id, told
 from phalanx.txn.core import Core, Found, find
+from phalanx.txn.dated import landed
 
 log = logging.getLogger("phalanx.namespace")
 
@@ -133,7 +134,7 @@ class PhalanxNamespace(spec.LanceNamespace):
             here = self._found(request)
             version = field(request, "version")
             if version is not None:
-                materialise.landed(here, version)
+                landed(here, version)
             location = self._core.datasets.uri(here.table.id)
             return spec.DescribeTableResponse(
                 table=here.name[-1],

@@ -23,16 +23,13 @@ from phalanx.errors import (
     VersionDeletedError,
 )
 from phalanx.names import parse_name
+from phalanx.txn.dated import NoVersionError
 
 Request = Any
 
 
 class NoNamespaceError(NotFoundError):
     """The namespace that was named does not exist."""
-
-
-class NoVersionError(NotFoundError):
-    """The table is there, and has no such version."""
 
 
 def field(request: Request, name: str, default: Any = None) -> Any:  # noqa: ANN401 - whatever is in it
