@@ -72,7 +72,7 @@ def _check(core: Core, above: int, upto: int) -> None:
     end = core.log.view.position
     if not 0 <= above <= upto <= end:
         raise InvalidInputError(
-            f"changes are asked for above one version and up to another, of 0 to {end}: {above} to {upto} are not"
+            f"changes are those after one version of the lake, up to another: {above} and {upto} are not; it is at {end}"
         )
     oldest = core.log.oldest()
     if above < oldest - 1:

@@ -187,7 +187,7 @@ BAD: list[tuple[str, Callable[[Table], object]]] = [
     ("num_partitions", lambda table: table.create_index("x", "ivf_flat", num_partitions=0)),
     ("foo", lambda table: table.create_index("x", "ivf_flat", metric="foo")),
     ("Klingon", lambda table: table.create_index("t", "inverted", language="Klingon")),
-    ("written to the log", lambda table: table.create_index("x", "ivf_flat", ivf_centroids=np.zeros((1, SIZE)))),
+    ("no option 'ivf_centroids'", lambda table: table.create_index("x", "ivf_flat", ivf_centroids=np.zeros((1, SIZE)))),
     ("fragment_ids", lambda table: table.create_index("n", fragment_ids=1)),
 ]
 

@@ -37,6 +37,8 @@ def optimize(core: Core, table: str, deadline: Deadline, target_rows: int = TARG
     """Flush a table, rewrite the fragments that are worth it, and index all of it."""
     flush(core, table, deadline)
     here = locate(core.refresh(), table)
+    if not here.contents.head.manifest:
+        return Optimized(0, 0, 0, 0)  # it was only declared
     head = core.datasets.own(table, here.contents.head.manifest)
     bare = indexes.bare(core.datasets, head)  # Lance would not put fragments together that differ in their indexes
     done = skipped = 0
