@@ -103,7 +103,7 @@ def test_a_terminal_shows_as_many_columns_as_fit(here: Path) -> None:
     [
         (["changes", "lake", "t"], 2, "say since when: --since VERSION"),
         (["changes", "lake", "t", "--since", "99"], 2, "99"),
-        (["changes", "lake", "t", "--since", "4", "--until", "3"], 2, "4 to 3 are not"),
+        (["changes", "lake", "t", "--since", "4", "--until", "3"], 2, "4 and 3 are not"),
         (["changes", "lake", "t", "--since", "-1"], 3, "there is no tag '-1'"),
         (["changes", "lake", "t", "--since", "nope"], 3, "there is: before"),
         (["changes", "lake", "tt", "--since", "0"], 3, "there is no table 'tt'"),

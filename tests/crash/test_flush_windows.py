@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -157,15 +158,16 @@ FLUSH = contents.flush
 
 
 @pytest.mark.parametrize(
-    ("name", "planted"),
-    [("phalanx.contents.flush", takes_too_much), ("phalanx.tail.memory.Memory.kill_keys", keeps_the_old)],
+    ("where", "name", "planted"),
+    [(contents._STEPS, it.Flush, takes_too_much), (Memory, "kill_keys", keeps_the_old)],
     ids=["what lands in a window is lost", "a sealed value stays beside the newer one"],
 )
 def test_rows_that_hide_in_a_window_would_be_found(
-    name: str, planted: object, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    where: Any, name: Any, planted: object, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted versions of known bug 26: a look in one of the windows finds them."""
-    monkeypatch.setattr(name, planted)
+    plant = monkeypatch.setattr if isinstance(where, type) else monkeypatch.setitem
+    plant(where, name, planted)
     with pytest.raises(AssertionError):
         flush_with_a_writer_in(3, shutil.copytree(source, tmp_path / "lake"), "k")
 
