@@ -70,6 +70,9 @@ class Groups:
         except PhalanxError as error:
             log.warning("a group of fragments of table %s is left as it is: %s", self._table, error)
             outcome = Outcome(Ended.FAILED, str(error))
+        except BaseException:  # whoever is interrupted holds up nobody
+            self._release(planned, group)
+            raise
         if outcome.ended is not Ended.LANDED:
             self._release(planned, group)
         return outcome
