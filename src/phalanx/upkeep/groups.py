@@ -32,7 +32,7 @@ class Ended(Enum):
     """What became of a group."""
 
     LANDED = "rewritten"
-    CLAIMED = "claimed by somebody else"
+    CLAIMED = "claimed, or done, by somebody else"
     MOVED = "its fragments, or their columns, have changed meanwhile"
     FAILED = "it cannot be rewritten"
 
@@ -82,6 +82,8 @@ class Groups:
         wanted = frozenset(group.fragments)
         if any(not wanted.isdisjoint(one.fragments) for one in self.claims(contents)):
             return Outcome(Ended.CLAIMED)
+        if self._gone(group):
+            return Outcome(Ended.CLAIMED, "one of the fragments is gone")
         seconds = CLAIM_SECONDS + group.size / CLAIM_BYTES
         since = self._core.clock.now()
         dead = [one for one in others(contents.claims, self.by, since) if not wanted.isdisjoint(one.fragments)]
@@ -95,7 +97,15 @@ class Groups:
             self._core.committer.commit(self._core.intent([*actions, claim], self._deadline))
         except ConflictError as error:
             return Outcome(Ended.CLAIMED, str(error))
+        if self._gone(group):
+            self._release(planned, group)
+            return Outcome(Ended.CLAIMED, "one of the fragments is gone")
         return None
+
+    def _gone(self, group: rewrite.Group) -> bool:
+        """Whether somebody was done with the group before it was claimed: what was planned may be old by then."""
+        head = locate(self._core.log.view, self._table).contents.head
+        return not set(group.fragments) <= set(self._core.datasets.open(self._table, head.manifest).fragments)
 
     def _release(self, planned: Contents, group: rewrite.Group) -> None:
         """Give up the claim: nobody need wait until it expires."""
