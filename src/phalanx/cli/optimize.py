@@ -76,24 +76,24 @@ def _amount(text: str, units: Mapping[str, int], option: str, example: str) -> f
 
 def _said(done: Mapping[str, Optimized], *, dry_run: bool) -> Iterator[str]:
     for name, one in done.items():
-        yield plain(f"{name}: {_planned(one) if dry_run else _rewrote(one)}")
+        yield plain(_planned(name, one) if dry_run else _rewrote(name, one))
         for skipped in one.skipped:
             what = counted(len(skipped.fragments), "fragment") if skipped.fragments else "something"
             yield plain(f"  left {what}: {skipped.reason}")
 
 
-def _planned(one: Optimized) -> str:
-    if not one.rewritten:
-        return f"is in order: {counted(one.before, 'fragment')}"
-    return f"would rewrite {counted(one.rewritten, 'group')} of {counted(one.before, 'fragment')}, {_size(one.read)}"
+def _planned(name: str, one: Optimized) -> str:
+    if not one.rewritten and not one.skipped:
+        return f"{name} is in order: {counted(one.before, 'fragment')}"
+    return f"{name}: would rewrite {counted(one.rewritten, 'group')} of {counted(one.before, 'fragment')}, {_size(one.read)}"
 
 
-def _rewrote(one: Optimized) -> str:
+def _rewrote(name: str, one: Optimized) -> str:
     if not one.rewritten and not one.by_others and not one.skipped:
-        return f"is in order: {counted(one.after, 'fragment')}"
+        return f"{name} is in order: {counted(one.after, 'fragment')}"
     others = f"; {counted(one.by_others, 'group')} done by others" if one.by_others else ""
     became = f"{counted(one.before, 'fragment')} became {one.after:,}"
-    return f"{became}, {_size(one.read)} read and {_size(one.written)} written{others}"
+    return f"rewrote {name}: {became}, {_size(one.read)} read and {_size(one.written)} written{others}"
 
 
 def _size(number: int) -> str:

@@ -33,7 +33,7 @@ _SHORT_RUNS = 4
 
 def plan(version: Version, columns: Sequence[str], excluded: Collection[int] = ()) -> list[Group]:
     """The groups worth sorting: runs of fragments that are in order are left alone, if they are large beside the rest."""
-    require(version, columns)
+    require(version.dataset.schema.names, columns)
     sizes = {number: data_size(version.fragment(number).metadata) for number in version.fragments}
     runs = _runs(version, columns, [number for number in version.fragments if number not in excluded])
     rough = tuple(one for run, in_order in runs if not in_order for one in run)
@@ -47,9 +47,8 @@ def plan(version: Version, columns: Sequence[str], excluded: Collection[int] = (
     return groups
 
 
-def require(version: Version, columns: Sequence[str]) -> None:
-    """Refuse columns that a version does not have."""
-    there = version.dataset.schema.names
+def require(there: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse columns that are not there."""
     missing = [name for name in columns if name not in there]
     if missing:
         raise InvalidInputError(f"there is no column {missing[0]!r} to cluster by; there is: {', '.join(there)}")

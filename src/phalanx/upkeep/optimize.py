@@ -88,6 +88,7 @@ def optimize(core: Core, table: str, deadline: Deadline, options: Options | None
     here = locate(core.refresh(), table)
     if not here.contents.head.manifest:
         return Optimized(skipped=(Skipped((), "it was only declared: nobody has written its first version yet"),))
+    cluster.require(here.shape.schema.names, how.cluster_by)
     if not how.dry_run:
         _noting(notes, "its tail was not written out", lambda: flush(core, table, deadline))
     run = _Run(core, table, deadline, how)
@@ -141,7 +142,6 @@ class _Run:
         if how.max_time is not None and how.max_time < deadline.left():
             self._until = Deadline.after(core.clock, how.max_time)
         self._first = self._head(locate(core.refresh(), table))
-        cluster.require(self._first, how.cluster_by)
         self._scope: tuple[int, int, frozenset[int]] | None = None
         self._open: dict[tuple[int, ...], str] = {}
         self._tired: set[int] = set()
