@@ -125,3 +125,34 @@ def test_row_ids_in_any_order_are_read_back(lake: Lake, case: str) -> None:
 def cluster_operation(version: Any, made: Any) -> Any:
     old = [version.fragment(one).metadata for one in version.fragments]
     return LanceOperation.Rewrite([LanceOperation.RewriteGroup(old, made)], [])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ids_that_overlap_between_fragments_find_their_rows(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Each of many fragments has ids from all over the table: rows are found, changed and deleted by them as before."""
+    monkeypatch.setattr(cluster.stage, "ROWS_PER_FILE", 64)
+    chance = np.random.default_rng(seed)
+    ids = chance.permutation(1000)
+    wanted = {int(one): int(chance.integers(0, 50)) for one in ids}
+    table = lake.create_table("t", pa.table({"id": list(wanted), "v": list(wanted.values())}), key="id")
+    lake.flush("t")
+    for turn, columns in enumerate((["v"], ["v", "id"], ["id"], ["v"])):
+        done = lake.optimize("t", cluster_by=columns)["t"]
+        assert (done.rewritten, done.skipped) == (1, ())
+        assert len(head(lake, "t").fragments) > 10
+        stored = head(lake, "t").scan(columns).read_all().to_pylist()
+        assert stored == sorted(stored, key=lambda row: [row[name] for name in columns])
+        for one in chance.choice(1000, 20).tolist():
+            assert table.get(one) == ({"id": one, "v": wanted[one]} if one in wanted else None)
+        gone = [one for one in chance.choice(1000, 30).tolist() if one in wanted]
+        table.delete(f"id in ({', '.join(map(str, gone))})")
+        for one in gone:
+            wanted.pop(one, None)
+        changed = [{"id": one, "v": turn + 100} for one in range(turn * 50, turn * 50 + 25)]
+        table.upsert(changed)
+        wanted |= {row["id"]: row["v"] for row in changed}
+        lake.flush("t")
+        assert {row["id"]: row["v"] for row in table.to_arrow().to_pylist()} == wanted
+    assert lake.check() == []
