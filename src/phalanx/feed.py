@@ -13,6 +13,7 @@ import pyarrow as pa
 from phalanx.contents import Contents, since
 from phalanx.errors import ChangesExpiredError, InvalidInputError, NotFoundError, SnapshotExpiredError
 from phalanx.schema import decode_schema
+from phalanx.tail.cache import Overlays
 from phalanx.tail.columns import conversion
 from phalanx.tail.difference import difference, fitted
 from phalanx.tail.effects import Changed, Counted, Kind
@@ -72,7 +73,7 @@ def _check(core: Core, above: int, upto: int) -> None:
     end = core.log.view.position
     if not 0 <= above <= upto <= end:
         raise InvalidInputError(
-            f"changes are asked for above one version and up to another, of 0 to {end}: {above} to {upto} are not"
+            f"changes are those after one version of the lake, up to another: {above} and {upto} are not; it is at {end}"
         )
     oldest = core.log.oldest()
     if above < oldest - 1:
@@ -94,7 +95,9 @@ def _walk(core: Core, table: str, above: int, upto: int) -> Iterator[tuple[dict[
         for walked in core.log.walk(max(above, 1), upto):  # the first entry is the lake's, no table is in it
             times[walked.position] = walked.time
             if follower is None:
-                follower = Follower(core.overlays, table, walked.before.state.contents.get(table))
+                # Overlays of the past are its own: those that readers of the present share would make room for them.
+                own = Overlays(core.datasets)
+                follower = Follower(own, table, walked.before.state.contents.get(table))
             for landing, transaction in walked.landings:
                 for changed in follower.take(landing, transaction):
                     yield times, changed

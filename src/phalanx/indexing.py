@@ -18,6 +18,45 @@ from phalanx.upkeep.flush import flush
 Options = Mapping[str, int | float | str | bool]
 _BUILD_SECONDS = 3600.0
 _OWN = "phalanx_"
+_OF_VECTORS = frozenset(
+    [
+        "metric",
+        "num_partitions",
+        "num_sub_vectors",
+        "num_bits",
+        "max_iters",
+        "sample_rate",
+        "target_partition_size",
+        "m",
+        "ef_construction",
+        "max_level",
+        "filter_nan",
+        "shuffle_partition_batches",
+        "shuffle_partition_concurrency",
+        "skip_transpose",
+    ]
+)
+_OF_TEXT = frozenset(
+    [
+        "with_position",
+        "block_size",
+        "memory_limit",
+        "num_workers",
+        "base_tokenizer",
+        "language",
+        "max_token_length",
+        "lower_case",
+        "stem",
+        "remove_stop_words",
+        "ascii_folding",
+        "ngram_min_length",
+        "ngram_max_length",
+        "min_ngram_length",
+        "max_ngram_length",
+        "prefix_only",
+    ]
+)
+"""What Lance takes; it swallows every other word without a sound."""
 
 
 class IndexInfo(msgspec.Struct, frozen=True):
@@ -36,6 +75,7 @@ def create(core: Core, table: str, column: str, kind: str, name: str | None, opt
     """Declare an index and build it for what is there; the version of the lake that declares it."""
     here = locate(core.refresh(), table)
     _check(here.shape.schema, column, kind, name)
+    _check_options(kind, options)
     known: it.IndexKind = kind  # type: ignore[assignment]
     action = it.DeclareIndex(table, name or f"{column}_{kind}", column, known, dict(options))
     deadline = Deadline.after(core.clock, _BUILD_SECONDS)
@@ -70,6 +110,14 @@ def listed_at(core: Core, here: Found) -> list[IndexInfo]:
         covered = there.intersection(set().union(*(segment.fragments for segment in own)))
         infos.append(IndexInfo(spec.name, spec.column, spec.kind, spec.options, len(own), len(covered), len(there)))
     return infos
+
+
+def _check_options(kind: str, options: Options) -> None:
+    known = _OF_VECTORS if kind in VECTOR else _OF_TEXT if kind == "inverted" else frozenset()
+    unknown = sorted(set(options) - known)
+    if unknown:
+        there = ", ".join(sorted(known)) or "none"
+        raise InvalidInputError(f"an index of kind {kind} has no option {unknown[0]!r}; there is: {there}")
 
 
 def _check(schema: pa.Schema, column: str, kind: str, name: object) -> None:

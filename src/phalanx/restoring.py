@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from phalanx.catalog import Name, State
 from phalanx.contents import Contents
-from phalanx.errors import NotFoundError, PhalanxError
+from phalanx.errors import NotFoundError, PhalanxError, StateError
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.cursor import View
@@ -81,6 +81,10 @@ def _contents(core: Core, there: Found, now: View[State]) -> list[do.Action]:
     then = there.contents
     if held is not None and (held.changed, held.place) == (then.changed, then.place):
         return []
+    if not then.head.manifest:
+        raise StateError(
+            f"table {'.'.join(there.name)!r} was only declared at version {there.position}: there is nothing to go back to"
+        )
     head, next_row_id = then.head.manifest, then.head.next_row_id
     if then.first != then.until or then.head.layout != then.layout.id:
         core.reading(there)

@@ -9,7 +9,10 @@ from pyarrow import types
 
 from phalanx.errors import InvalidInputError
 
-_RESERVED = {"_rowid", "_rowaddr", "_distance", "_score", "_relevance_score", "_rowoffset"}
+_RESERVED = {
+    *("_rowid", "_rowaddr", "_rowoffset", "_distance", "_score", "_relevance_score"),
+    *("_change_type", "_commit_version", "_commit_timestamp"),
+}
 _KEY_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (
     types.is_integer,
     types.is_boolean,

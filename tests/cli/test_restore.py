@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -87,14 +88,16 @@ def test_people_are_asked(answer: str, code: int, after: dict[str, int], here: P
         command, env=terminal, stdin=inner, stdout=inner, stderr=inner, start_new_session=True
     ) as process:
         os.close(inner)
-        while True:
-            try:
-                shown += os.read(screen, 1 << 16)
-            except OSError:
-                break
-            if answer and b"go on?" in shown:
-                os.write(screen, answer.encode())
-                answer = ""
+        while process.poll() is None:
+            if b"go on?" in shown and not shown.endswith(b"\r\n"):
+                os.write(
+                    screen, answer.encode()
+                )  # again if need be: Python may miss one that comes just before it waits
+            while select.select([screen], [], [], 1)[0]:
+                try:
+                    shown += os.read(screen, 1 << 16)
+                except OSError:  # nobody has the terminal open any more
+                    break
         process.wait(60)
     os.close(screen)
     assert (process.returncode, counts()) == (code, after), shown

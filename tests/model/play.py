@@ -26,6 +26,7 @@ def _tight(seed: int) -> Iterator[None]:
         for module, name, value in (
             (keys, "_FEW", 2),
             (lookup, "_SCANNED", 1),
+            (lookup, "_MANY", 1),
             (memory, "_SLACK", 2),
             (memory, "_MOST_CHUNKS", 2),
             (bulk, "INLINE_ROWS", 4),

@@ -69,7 +69,7 @@ def appends(lake: Lake, number: int, each: int) -> str:
         table.insert(data)
 
     for turn in range(each):
-        one, write = 1000 * (number + 1) + turn, plainly if number == turn == 0 else quickly
+        one, write = 1000 * (number + 1) + turn, plainly if number + turn == 0 else quickly
         for name in TABLES:
             times += insist(
                 namespace,
@@ -145,6 +145,17 @@ def upserts(lake: Lake, number: int, each: int, pause: float) -> str:
         lake["t"].append(rows(7000 + 100 * number + turn, v=2))
         lake._clock.sleep(pause)
     return f"write, {time.monotonic() - begun:.1f} s"
+
+
+def stages(lake: Lake, each: int, pause: float) -> str:
+    """Bulk writes and upkeep of the lake's own, whose files are staged while clients come in between."""
+    begun = time.monotonic()
+    for turn in range(each):
+        lake["k"].upsert(rows(60 + turn, 6000 + turn, v=3), stage=True)
+        lake["t"].append(rows(6000 + turn, v=3), stage=True)
+        lake.optimize(TABLES[turn % 2])
+        lake._clock.sleep(pause)
+    return f"stage, {time.monotonic() - begun:.1f} s"
 
 
 def expected(appenders: int, writers: int, each: int, written: int) -> tuple[dict[int, int], dict[int, int]]:

@@ -48,18 +48,20 @@ def seen(uri: str, name: str) -> list[tuple[int, int]]:
 
 
 def test_stock_clients_of_all_kinds_beside_the_lake(tmp_path: Path) -> None:
-    """Four append, one deletes, one merges, one compacts and indexes, two write through the lake, on both tables."""
-    appenders, writers, each, written = 4, 2, 3, 12
+    """Four append, one deletes, one merges, one compacts and indexes; two write through the lake, one in bulk."""
+    appenders, writers, each, written = 4, 2, 2, 12
     uri = made(tmp_path / "lake")
     jobs: list[Any] = [(clients.appends, (number, each)) for number in range(appenders)]
     jobs += [(clients.deletes, (each,)), (clients.merges, (each,)), (clients.maintains, (each,))]
     jobs += [(clients.upserts, (number, written, 0.15)) for number in range(writers)]
+    jobs += [(clients.stages, (2 * each, 0.3))]
     begun = time.monotonic()
     told = together(uri, jobs)
     print(f"{time.monotonic() - begun:.1f} s: {'; '.join(sorted(told))}")
     unkeyed, keyed = clients.expected(appenders, writers, each, written)
-    assert seen(uri, "t") == sorted(unkeyed.items())
-    assert seen(uri, "k") == sorted(keyed.items())
+    bulk = {6000 + turn: 3 for turn in range(2 * each)}
+    assert seen(uri, "t") == sorted((unkeyed | bulk).items())
+    assert seen(uri, "k") == sorted((keyed | bulk | {60 + turn: 3 for turn in range(2 * each)}).items())
 
 
 def insists(write: Callable[[], Any], again: Callable[[], Any]) -> None:

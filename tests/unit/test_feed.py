@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 import phalanx
-from phalanx.errors import ChangesExpiredError, InvalidInputError, NotFoundError
+from phalanx.errors import ChangesExpiredError, InvalidInputError, NotFoundError, StateError
 from phalanx.lake import Lake
+from phalanx.log import action as do
 from phalanx.txn.bulk import Cargo, Small
 from tests.lakes import trim
 
@@ -97,7 +98,7 @@ def test_changes_below_the_floor_are_expired(lake: Lake) -> None:
     with pytest.raises(ChangesExpiredError, match="no longer kept"):
         lake.changes("t", start)
     assert [one for _, one, _ in told(lake, start + 2)] == [2, 3, 4]
-    with pytest.raises(InvalidInputError, match="up to another"):
+    with pytest.raises(InvalidInputError, match="after one version"):
         lake.changes("t", 10_000)
     with pytest.raises(NotFoundError):
         lake.changes("nope", 1)
@@ -258,3 +259,42 @@ def test_a_table_is_read_at_its_own_versions(lake: Lake) -> None:
     assert found == [[], [1], [1, 2], [1, 2, 3], [2, 3]]
     with pytest.raises(NotFoundError, match="no version 6"):
         table.at(6)
+
+
+def test_a_restore_across_an_alteration_says_only_what_changed(lake: Lake) -> None:
+    """Columns are followed by where they came from, not by their names."""
+    table = lake.create_table("t", SCHEMA, key="id")
+    table.append(rows(1, 2))
+    good = lake.version
+    table.rename_column("v", "n")
+    table.add_column("extra", pa.int64(), default=7)
+    table.upsert([{"id": 2, "n": 5, "s": "s2", "extra": 8}])
+    altered = lake.version
+    lake.restore(version=good)
+    found = lake.changes("t", altered).read_all().to_pylist()
+    assert [(row["_change_type"], row["id"], row["v"]) for row in found] == [
+        ("update_preimage", 2, 5),
+        ("update_postimage", 2, 0),
+    ]
+    assert lake.diff("t", good, altered).to_pylist() == [
+        {"id": 2, "n": 0, "s": "s2", "extra": 7, "_change_type": "update_preimage"},
+        {"id": 2, "n": 5, "s": "s2", "extra": 8, "_change_type": "update_postimage"},
+    ]
+
+
+def test_a_table_that_was_only_declared(lake: Lake) -> None:
+    """It has a name and no columns: whoever wants more is told so."""
+    lake.commit([do.CreateTable(("d",), "d" * 32, {})])
+    declared = lake.version
+    for wanted in (
+        lambda: lake["d"].append(rows(1)),
+        lake["d"].to_arrow,
+        lambda: lake["d"].add_column("x", pa.int64()),
+        lambda: lake.transaction()["d"].append(rows(1)),
+        lambda: lake.describe("d"),
+    ):
+        with pytest.raises(StateError, match="only declared"):
+            wanted()
+    assert lake.optimize("d").rewritten == 0
+    lake.set_property("k", "v")
+    assert lake.restore(version=declared) == lake.version

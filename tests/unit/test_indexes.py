@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import phalanx
 from phalanx.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from phalanx.lake import Lake
 from phalanx.log import item as it
@@ -186,7 +187,7 @@ BAD: list[tuple[str, Callable[[Table], object]]] = [
     ("num_partitions", lambda table: table.create_index("x", "ivf_flat", num_partitions=0)),
     ("foo", lambda table: table.create_index("x", "ivf_flat", metric="foo")),
     ("Klingon", lambda table: table.create_index("t", "inverted", language="Klingon")),
-    ("written to the log", lambda table: table.create_index("x", "ivf_flat", ivf_centroids=np.zeros((1, SIZE)))),
+    ("no option 'ivf_centroids'", lambda table: table.create_index("x", "ivf_flat", ivf_centroids=np.zeros((1, SIZE)))),
     ("fragment_ids", lambda table: table.create_index("n", fragment_ids=1)),
 ]
 
@@ -328,3 +329,13 @@ def test_snapshots_and_transactions_read_past_the_indexes_of_today(lake: Lake) -
         assert txn["t"].to_arrow(["id"], "n = 3")["id"].to_pylist() == [5000]
         assert table.count("n = 3") == 0
     assert table.count("n = 3") == 1
+
+
+def test_an_option_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    """Lance would swallow it, and build something else than what was meant."""
+    with phalanx.open(tmp_path / "lake", create=True) as lake:
+        table = lake.create_table("t", [{"id": 1, "s": "a"}])
+        for kind, column in (("btree", "id"), ("inverted", "s")):
+            with pytest.raises(InvalidInputError, match="no option 'num_partition'"):
+                table.create_index(column, kind, num_partition=4)
+        assert table.indexes() == []

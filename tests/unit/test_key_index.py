@@ -314,3 +314,26 @@ def test_get_finds_what_a_dictionary_would(kind: str, monkeypatch: pytest.Monkey
                     table.insert([{**dict(zip(names, taken if len(names) > 1 else [taken], strict=True)), "v": 0}])  # type: ignore[arg-type]
 
         run()
+
+
+def test_many_keys_are_looked_up_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By several threads, or by this one if Python is ending; the same rows, hidden ones left out."""
+    with phalanx.open(tmp_path / "lake", create=True, durability="os") as lake:
+        lake.set_property("flush.background", "off")
+        table = lake.create_table("t", pa.table({"id": range(50_000), "v": [0] * 50_000}), key="id")
+        lake.optimize("t")
+        monkeypatch.setattr(lookup, "_MANY", 7)
+        monkeypatch.setattr(lookup, "_SCANNED", 1)
+        wanted = [*range(0, 50_000, 997), *range(60_000, 60_050)]
+        table.upsert([{"id": one, "v": 1} for one in wanted])
+        assert table.count("v = 1") == len(wanted)
+        table.upsert([{"id": one, "v": 2} for one in wanted])
+        monkeypatch.setattr(lookup, "ThreadPoolExecutor", _ending)
+        table.upsert([{"id": one + 1, "v": 3} for one in wanted])
+        assert (table.count("v = 2"), table.count("v = 3"), table.count()) == (len(wanted) - 49, len(wanted), 50_051)
+        lake.flush()
+        assert (table.count("v = 2"), table.count("v = 3"), table.count()) == (len(wanted) - 49, len(wanted), 50_051)
+
+
+def _ending(*_: object) -> object:
+    raise RuntimeError("cannot schedule new futures after interpreter shutdown")

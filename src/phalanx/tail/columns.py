@@ -76,6 +76,26 @@ class Conversion:
                 return None
         return name
 
+    def back(self, rows: pa.Table) -> pa.Table:
+        """Rows as they would have been before: columns by what they were called there, null where nobody knows."""
+        came = {self.lineage(name): name for name in self.after.names}
+        columns: list[Any] = []
+        for field in self.before:
+            name = came.get(field.name)
+            columns.append(
+                pa.nulls(rows.num_rows, field.type) if name is None else as_type(rows.column(name), field.type)
+            )
+        return pa.table(columns, schema=pa.schema([field.with_nullable(nullable=True) for field in self.before]))
+
+    def lineage(self, name: str) -> str | None:
+        """The column that this one came from, whatever its name and type; None if it was added."""
+        for step in reversed(self.steps):
+            if isinstance(step, it.RenameColumn) and step.to == name:
+                name = step.name
+            elif isinstance(step, it.AddColumn) and decode_schema(step.field).field(0).name == name:
+                return None
+        return name
+
     def rows(self, rows: pa.Table, names: Sequence[str] | None = None) -> pa.Table:
         """Rows that have what is needed, as they are now: these columns, or all."""
         wanted = list(self.after.names if names is None else names)
@@ -97,6 +117,16 @@ class Conversion:
         arrays += [batch.column(name) for name in extra]
         fields += [batch.schema.field(name) for name in extra]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def as_type(column: Any, kind: Any) -> Any:  # noqa: ANN401 - a column of Arrow
+    """A column of another type; null where its values do not fit."""
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except pa.ArrowException:
+        return pa.nulls(len(column), kind)
 
 
 @lru_cache(maxsize=256)

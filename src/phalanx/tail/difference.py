@@ -12,11 +12,14 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from phalanx.log import item as it
 from phalanx.runs import Ids
+from phalanx.schema import decode_schema
 from phalanx.tables.dataset import ROW_ID, Version
+from phalanx.tail.columns import Steps, as_type, conversion
 from phalanx.tail.disk import scan
 from phalanx.tail.keys import key_values
-from phalanx.tail.overlay import Segment
+from phalanx.tail.overlay import Overlay, Segment
 from phalanx.tail.read import Reading
 
 
@@ -33,7 +36,8 @@ def difference(old: Reading, new: Reading) -> Difference:
     """What changed from one state to the other; both have the columns of the newer one."""
     schema, key = new.overlay.shape.schema, new.overlay.shape.key
     shared = _shared(old, new)
-    gone, come = _rest(old, shared, schema), _rest(new, shared, schema)
+    gone, come = _as_in(_rest(old, shared), old.overlay, new.overlay), _rest(new, shared)
+    come = fitted(come, schema)
     if key and old.overlay.shape.key == key:
         return _by_key(gone, come, key)
     mine, theirs = [_frozen(row) for row in gone.to_pylist()], [_frozen(row) for row in come.to_pylist()]
@@ -108,9 +112,30 @@ def _alive(version: Version, segment: Segment, fragments: frozenset[int]) -> Ids
     return np.sort(found.column(ROW_ID).to_numpy().astype(np.int64))
 
 
-def _rest(reading: Reading, shared: _Shared | None, schema: pa.Schema) -> pa.Table:
+def _as_in(rows: pa.Table, old: Overlay, new: Overlay) -> pa.Table:
+    """Rows of one state with the columns of the other: back to what both had in common, and on from there."""
+    common = 0
+    for one, other in zip(old.layouts, new.layouts, strict=False):
+        if one.id != other.id:
+            break
+        common += 1
+    apart = (*old.layouts[common:], *new.layouts[common:])
+    if not common or any(not one.steps for one in apart):
+        return fitted(rows, new.shape.schema)  # a client of the namespace does not say how it changed columns
+    schema = decode_schema(new.layouts[common - 1].schema)
+    if len(old.layouts) > common:
+        rows = conversion(schema, _steps(old.layouts[common:])).back(rows)
+    return fitted(conversion(schema, _steps(new.layouts[common:])).rows(rows), new.shape.schema)
+
+
+def _steps(layouts: Sequence[it.Layout]) -> Steps:
+    return tuple(step for one in layouts for step in one.steps)
+
+
+def _rest(reading: Reading, shared: _Shared | None) -> pa.Table:
     """The rows of a state that are not in what both share."""
-    names = [name for name in schema.names if name in reading.overlay.shape.schema.names]
+    schema = reading.overlay.shape.schema
+    names = schema.names
     parts = []
     for segment in reading.overlay.segments:
         version = reading.version(segment.manifest)
@@ -118,7 +143,7 @@ def _rest(reading: Reading, shared: _Shared | None, schema: pa.Schema) -> pa.Tab
         if shared is not None and segment is _head(reading):
             hidden = np.union1d(hidden, shared.alive)
         parts.append(scan(version, segment, names, without=hidden).read_all())
-    parts.append(reading.overlay.memory.living().select(names))
+    parts.append(reading.overlay.memory.living())
     return pa.concat_tables([fitted(part, schema) for part in parts]).combine_chunks()
 
 
@@ -127,12 +152,7 @@ def fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     columns: list[Any] = []
     for field in schema:
         held = rows.column(field.name) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
-        if held.type != field.type:
-            try:
-                held = held.cast(field.type)
-            except pa.ArrowException:
-                held = pa.nulls(rows.num_rows, field.type)
-        columns.append(held)
+        columns.append(as_type(held, field.type))
     return pa.table(columns, schema=pa.schema([field.with_nullable(nullable=True) for field in schema]))
 
 

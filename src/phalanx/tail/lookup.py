@@ -5,6 +5,7 @@ A blocklist would switch the index off, so hidden rows are dropped from what it 
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ KEY_INDEX = "phalanx_key"
 
 _SCANNED = 700
 """Rows of a pass over the keys that cost as much as one key looked up in the index."""
+_MANY = 2500
+"""Keys that are looked up together; more are shared by threads."""
+_THREADS = 4
 _PASS_ROWS = 1 << 16
 _PLAIN = 1 << 62
 """Smaller integers, by far the most, are spelled as they are: one by one, with care for the others, is slow."""
@@ -32,6 +36,8 @@ def rows_of_keys(version: Version, segment: Segment, keys: pa.Table, key: tuple[
     """The row ids of a segment's rows that have one of these keys."""
     if not keys.num_rows:
         return NO_IDS
+    if _exact(keys, key) and keys.num_rows > _MANY and _indexed(version, segment, keys.num_rows):
+        return _looked_up(version, segment, keys.column(key[0]), key[0])
     wanted = KeySet(key)
     wanted.add(keys)
     words = _words(version, segment, keys, key)
@@ -49,6 +55,32 @@ def rows_of_keys(version: Version, segment: Segment, keys: pa.Table, key: tuple[
     return row_ids if words is None else row_ids[~segment.hides(row_ids)]
 
 
+def _looked_up(version: Version, segment: Segment, column: "pa.ChunkedArray[Any]", name: str) -> Ids:
+    """The row ids of many numbers, where the index says all there is to say: in order, and a part of them in each thread.
+
+    Most of the time goes into planning a list as long as that: half the list takes half the time, beside the other half.
+    """
+    numbers = np.sort(column.unique().to_numpy())
+    parts = np.array_split(numbers, min(_THREADS, -(-len(numbers) // _MANY)))
+
+    def part(values: Any) -> Ids:  # noqa: ANN401 - numbers
+        words = f"`{name}` in ({', '.join(map(str, values.tolist()))})"
+        return version.scan([], where=words, row_ids=True).read_all().column(ROW_ID).to_numpy().astype(np.int64)
+
+    try:
+        with ThreadPoolExecutor(len(parts), "phalanx-lookup") as pool:
+            found = list(pool.map(part, parts))
+    except RuntimeError:  # Python is ending, and this is the last flush: no thread begins any more
+        found = [part(values) for values in parts]
+    row_ids = np.concatenate([NO_IDS, *found])
+    return row_ids[~segment.hides(row_ids)]
+
+
+def _exact(keys: pa.Table, key: tuple[str, ...]) -> bool:
+    """Whether what the index is asked is all there is to a key, and nothing is rounded on the way."""
+    return len(key) == 1 and types.is_integer(keys.schema.field(0).type)
+
+
 def rows_with_keys(
     version: Version, segment: Segment, keys: pa.Table, key: tuple[str, ...], columns: Sequence[str]
 ) -> pa.Table:
@@ -62,19 +94,22 @@ def rows_with_keys(
     right = np.ones(found.num_rows, dtype=np.bool_)
     if len(segment.hidden):
         right = ~segment.hides(found.column(ROW_ID).to_numpy())
-    if len(key) > 1 or not types.is_integer(
-        keys.schema.field(0).type
-    ):  # what the index was asked is not all, or rounded
+    if not _exact(keys, key):
         wanted = KeySet(key)
         wanted.add(keys)
         right &= wanted.first(found) < NEVER
     return (found if right.all() else found.filter(pa.array(right))).select(list(columns))
 
 
+def _indexed(version: Version, segment: Segment, count: int) -> bool:
+    """Whether so many keys are better looked up in the index."""
+    few = count > 0 and count * _SCANNED <= version.rows
+    return segment.is_head and segment.conversion is None and few and KEY_INDEX in version.indexed
+
+
 def _words(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, ...]) -> str | None:
     """A condition on the key's first column that the index answers; None where a pass over the keys is better."""
-    few = keys.num_rows > 0 and keys.num_rows * _SCANNED <= version.rows
-    if not segment.is_head or segment.conversion or not few or KEY_INDEX not in version.indexed:
+    if not _indexed(version, segment, keys.num_rows):
         return None
     column = keys.column(key[0]).unique()
     numbers: list[Any] = column.to_pylist() if types.is_integer(column.type) else []

@@ -109,6 +109,13 @@ class Core:
             )
         return Reading(self.overlays.at(found.shape, found.contents), self.datasets)
 
+    def require_columns(self, shape: Shape) -> None:
+        """Refuse a table that was only declared: nobody knows yet what its rows are."""
+        if not shape.schema.names:
+            raise StateError(
+                "the table was only declared: its first version has to be written by a client of the namespace"
+            )
+
     def settled(self, found: Found) -> Reading:
         """As `reading`, where rows on disk must have the table's columns: written out for this if they do not."""
         reading = self.reading(found)

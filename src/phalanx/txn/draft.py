@@ -45,6 +45,7 @@ class Draft:
     def __init__(
         self, core: Core, found: Found, look: Callable[[], None], *, born: bool = False, reads: Reads | None = None
     ) -> None:
+        core.require_columns(found.shape)
         self._core = core
         self._look = look
         """Called before anything is read: then the transaction takes its snapshot, and this table is as it is there."""

@@ -25,6 +25,7 @@ class Statements:
     def __init__(self, core: Core, shape: Shape, timeout: float | None, note: str = "") -> None:
         self._core = core
         self._known = shape
+        core.require_columns(self._shape)
         self._note = note
         self._timeout = timeout
         self._deadline = core.deadline(timeout)
