@@ -26,7 +26,7 @@ _CLASSES: tuple[type, ...] = (
     *(phalanx.Snapshot, SnapshotTable, Readable),
 )
 _ANSWERS = (
-    *(phalanx.Commit, phalanx.Change, phalanx.Flushed, phalanx.Optimized),
+    *(phalanx.Commit, phalanx.Change, phalanx.Flushed, phalanx.Optimized, phalanx.Skipped, phalanx.Done),
     *(phalanx.TableInfo, ColumnInfo, HeadInfo, TailInfo, IndexInfo, TableSummary),
 )
 _MADE = "<!-- Made by `make docs`; do not edit. -->\n"

@@ -27,7 +27,7 @@ from phalanx.snapshot import Snapshot
 from phalanx.table import Table
 from phalanx.transaction import Transaction
 from phalanx.upkeep.flush import Flushed
-from phalanx.upkeep.optimize import Optimized
+from phalanx.upkeep.optimize import Done, Optimized, Skipped
 
 __version__ = "0.1.0"
 
@@ -40,6 +40,7 @@ __all__ = [
     "ConflictError",
     "CorruptionError",
     "DeadlineError",
+    "Done",
     "Flushed",
     "InternalError",
     "InvalidInputError",
@@ -48,6 +49,7 @@ __all__ = [
     "Optimized",
     "PhalanxError",
     "SchemaChangedError",
+    "Skipped",
     "Snapshot",
     "SnapshotExpiredError",
     "StateError",

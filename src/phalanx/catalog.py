@@ -14,6 +14,7 @@ import msgspec
 from rpds import HashTrieMap
 
 from phalanx import contents as held
+from phalanx.claims import Claims
 from phalanx.contents import Contents, Head
 from phalanx.errors import CorruptionError
 from phalanx.log import action as do
@@ -243,6 +244,7 @@ class _Contents(msgspec.Struct, frozen=True, array_like=True):
     layouts: tuple[it.Layout, ...]
     versions: Versions
     deleted: tuple[tuple[int, int], ...]
+    claims: Claims
 
 
 class _Dump(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -268,7 +270,7 @@ _V = TypeVar("_V")
 class Catalog:
     """The fold as the log wants it: see `phalanx.log.base.Fold`."""
 
-    version = 4
+    version = 5
 
     def empty(self) -> State:
         """See `Fold`."""

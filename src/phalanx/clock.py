@@ -104,3 +104,18 @@ def writer_identity() -> str:
         user = str(os.getuid())
     handle = f".{number}" if number > 1 else ""
     return f"{user}@{os.uname().nodename}:{os.getpid()}{handle}"
+
+
+def is_gone(identity: str) -> bool:
+    """Whether a writer was a process of this machine that has ended; of another machine nobody knows."""
+    place, _, process = identity.rpartition(":")
+    number = process.partition(".")[0]
+    if place.rpartition("@")[2] != os.uname().nodename or not number.isdecimal():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except PermissionError:
+        return False
+    return False

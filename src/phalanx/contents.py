@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from phalanx.claims import Claims, claimed, rewritten, rival
 from phalanx.log import item as it
 from phalanx.log.entry import Landing
 from phalanx.runs import Ids, decode_ids, encode_ids, renumbered
@@ -52,6 +53,8 @@ class Contents(msgspec.Struct, frozen=True, gc=False):
     versions: Versions = Versions()
     deleted: tuple[tuple[int, int], ...] = ()
     """Ranges of versions that were deleted, ascending and apart."""
+    claims: Claims = ()
+    """Who is about to rewrite what."""
 
     @property
     def layout(self) -> it.Layout:
@@ -145,6 +148,7 @@ def land(contents: Contents, landing: Landing, item: it.Waiting) -> Contents:
         contents.layouts,
         versions,
         contents.deleted,
+        contents.claims,
     )
 
 
@@ -288,7 +292,8 @@ def rewrite(contents: Contents, landing: Landing, action: it.Rewrite) -> Content
     if rewrite_is_void(contents, action):
         return contents
     head = Head(action.head, contents.head.next_row_id, contents.head.layout)
-    return msgspec.structs.replace(contents, head=head, moved=landing.position)
+    claims = rewritten(contents.claims, action.removed)
+    return msgspec.structs.replace(contents, head=head, moved=landing.position, claims=claims)
 
 
 def rewrite_is_void(contents: Contents, action: it.Rewrite) -> bool:
@@ -307,6 +312,18 @@ def cover(contents: Contents, landing: Landing, action: it.Cover) -> Contents:
 def cover_is_void(contents: Contents, action: it.Cover) -> bool:
     """Whether the head that indexes were announced on is no longer the table's."""
     return contents.generation != action.generation or contents.head.manifest != action.base
+
+
+def claim(contents: Contents, landing: Landing, action: it.Claim) -> Contents:
+    """The contents after somebody said what is about to be rewritten: nothing has moved."""
+    if claim_is_void(contents, action):
+        return contents
+    return msgspec.structs.replace(contents, claims=claimed(contents.claims, landing.position, action))
+
+
+def claim_is_void(contents: Contents, action: it.Claim) -> bool:
+    """Whether the fragments are of another generation, or somebody else's for now."""
+    return contents.generation != action.generation or rival(contents.claims, action) is not None
 
 
 def declare(contents: Contents, landing: Landing, action: it.DeclareIndex) -> Contents:
@@ -334,6 +351,7 @@ _STEPS: Mapping[type, Callable[[Contents, Landing, Any], Contents]] = {
     it.Flush: flush,
     it.Rewrite: rewrite,
     it.Cover: cover,
+    it.Claim: claim,
     it.DeclareIndex: declare,
     it.DropIndex: lambda contents, _, action: forget(contents, action),
     it.Restore: restore,

@@ -121,6 +121,7 @@ _ITEM_WORDS: Mapping[type, Callable[[Any], str]] = {
     it.Flush: lambda a: f"flush {a.until - a.first} items of",
     it.Rewrite: lambda a: f"rewrite {len(a.removed)} fragments as {a.added} of",
     it.Cover: lambda a: f"build {', '.join(a.names)} for",
+    it.Claim: lambda a: f"{'claim' if a.until > a.since else 'release'} {len(a.fragments)} fragments of",
     it.DeclareIndex: lambda a: f"create index {a.name} ({a.kind} of {a.column}) on",
     it.DropIndex: lambda a: f"drop index {a.name} of",
 }

@@ -32,7 +32,7 @@ from phalanx.txn.transaction import Isolation, Work, again
 from phalanx.upkeep.background import Background
 from phalanx.upkeep.check import check_tables
 from phalanx.upkeep.flush import Flushed, flush
-from phalanx.upkeep.optimize import Optimized, optimize
+from phalanx.upkeep.optimize import Done, Optimized, Options, optimize, optimize_all
 from phalanx.writer import Writer
 
 if TYPE_CHECKING:
@@ -220,9 +220,30 @@ class Lake(Naming, Past):
         deadline = self._core.deadline(300.0 if timeout is None else timeout)
         return {one: flush(self._core, self[one].id, deadline) for one in ([name] if name else self.tables())}
 
-    def optimize(self, name: str, *, timeout: float | None = None) -> Optimized:
-        """Flush a table, and rewrite small fragments and those with many deleted rows. No row changes."""
-        return optimize(self._core, self[name].id, self._core.deadline(300.0 if timeout is None else timeout))
+    def optimize(  # noqa: PLR0913 - each is a choice of its own
+        self,
+        name: str | None = None,
+        *,
+        budget: int = 5,
+        max_bytes: int | None = None,
+        max_time: float | None = None,
+        dry_run: bool = False,
+        cluster_by: str | Sequence[str] = (),
+        progress: Callable[[Done], None] | None = None,
+        threads: int = 2,
+        timeout: float | None = None,
+    ) -> dict[str, Optimized]:
+        """Flush one table, or all, rewrite small fragments and those with deleted rows, and index. No row changes.
+
+        With `cluster_by`, rows are put in the order of these columns. A group that changed meanwhile is planned again
+        `budget` times; no group is begun after `max_time` seconds, nor beyond `max_bytes` of data for each table.
+        """
+        columns = (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by)
+        how = Options(budget, max_bytes, max_time, dry_run, columns, progress, threads).checked()
+        deadline = self._core.deadline(3600.0 if timeout is None else timeout)
+        if name is not None:
+            return {name: optimize(self._core, self[name].id, deadline, how)}
+        return optimize_all(self._core, deadline, how)
 
     def check(self) -> list[Problem]:
         """What is wrong with the tables: versions that do not open, and what others wrote past the log."""

@@ -127,10 +127,15 @@ def test_flush_says_what_was_written_out(run: Run, here: Path) -> None:
 
 
 def test_optimize_says_what_became_of_the_fragments(run: Run, here: Path) -> None:
-    """And leaves a table alone that is in order."""
-    assert run("optimize", "lake", "t").out == "rewrote t: 2 fragments became 1\n"
-    assert run("optimize", "lake", "t").out == "t is in order: 1 fragment\n"
-    assert json.loads(run("optimize", "lake", "t", "--json").out)["after"] == 1
+    """And leaves a table alone that is in order; all of them without a name."""
+    run("flush", "lake")
+    assert run("optimize", "lake", "t", "--dry-run").out.startswith("t: would rewrite 1 group of ")
+    little = run("optimize", "lake", "t", "--max-bytes", "1kB", "--max-time", "1m").out
+    assert "left 2 fragments: max_bytes is spent" in little
+    assert run("optimize", "lake", "t").out.startswith("rewrote t: 2 fragments became 1, ")
+    assert run("optimize", "lake", "t").out == run("optimize", "lake").out == "t is in order: 1 fragment\n"
+    assert json.loads(run("optimize", "lake", "--json").out)["t"]["after"] == 1
+    assert run("optimize", "lake", "t", "--cluster-by", "id", "--threads", "1").code == 0
     assert run("query", "lake", "t", "--count").out == "3\n"
 
 
@@ -174,6 +179,9 @@ def test_namespaces_are_created_listed_and_dropped(run: Run, here: Path) -> None
         (["rename", "lake", "t"], 2, "NEW"),
         (["drop", "lake", "tt"], 3, "did you mean 't'?"),
         (["flush", "lake", "tt"], 3, "did you mean 't'?"),
+        (["optimize", "lake", "t", "--max-bytes", "much"], 2, "for example --max-bytes 64MB"),
+        (["optimize", "lake", "t", "--max-time", "10y"], 2, "for example --max-time 10m"),
+        (["optimize", "lake", "t", "--cluster-by", "none"], 2, "there is no column 'none' to cluster by"),
         (["optimize", "lake", "tt"], 3, "did you mean 't'?"),
         (["optimize", "lake", "../t"], 2, "cannot be the name of a table"),
         (["namespace", "lake", "--drop"], 2, "needs a namespace"),

@@ -22,6 +22,7 @@ from phalanx.tables import rewrite
 from phalanx.tables.dataset import Datasets, Version
 from phalanx.tail import writeout
 from phalanx.tail.overlay import Overlay
+from phalanx.upkeep import groups
 from phalanx.upkeep.cover import cover
 from tests.crash.steps import AFTER, Death, Held, Steps, dying, rows, stepping
 
@@ -119,6 +120,12 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             lake[name].delete("id = 2 or id = 9 or id = 11")
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(autouse=True)
+def claims_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that die here have the number of a process that lives: nobody is to wait for them."""
+    monkeypatch.setattr(groups, "CLAIM_SECONDS", 0.1)
 
 
 def recover(path: Path, work: Work, before: Held, *, done: bool) -> None:

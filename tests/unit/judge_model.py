@@ -32,6 +32,7 @@ class Held:
         self.altered: list[tuple[int, int]] = [(0, 0)]
         self.landed: dict[int, int] = {}
         self.deleted: set[int] = set()
+        self.claims: dict[tuple[str, int], int] = {}
         if head:
             self.version, self.landed = 1, {1: position}
 
@@ -71,7 +72,7 @@ class Held:
         """All of it is another head."""
         self.count(position)
         self.head, self.next_row_id, self.flushed = head, next_row_id, len(self.items)
-        self.altered = [(0, self.layouts[-1].id)]
+        self.altered, self.claims = [(0, self.layouts[-1].id)], {}
 
     def since(self, layout: int) -> list[tuple[it.Step, ...]] | None:
         """The steps of each layout that followed one."""
@@ -87,7 +88,8 @@ class Held:
         head = self.head, self.next_row_id, [layout for until, layout in self.altered if until <= self.flushed][-1]
         numbers = self.version, *head, self.flushed, len(self.items), self.serial, self.moved, rows, predicates
         columns = [layout.id for layout in self.layouts]
-        return (*numbers, self.generation, columns, self.indexes, self.landed, sorted(self.deleted))
+        claims = {(*claim, until) for claim, until in self.claims.items()}
+        return (*numbers, self.generation, columns, self.indexes, self.landed, sorted(self.deleted), claims)
 
 
 class Model:
@@ -253,12 +255,25 @@ class Model:
         self._need(first < until <= len(held.items), "VOID")
         held.head, held.flushed, held.moved, held.next_row_id = head, until, self.position, rest[1]
 
-    def _rewrite(self, table: str, branch: int, base: int, head: int, *__: object) -> None:
+    def _cover(self, table: str, branch: int, base: int, head: int, *__: object) -> None:
         self._need(table in self.held, "MISSING")
         self._need((branch, base) == (self.held[table].generation, self.held[table].head), "VOID")
         self.held[table].head, self.held[table].moved = head, self.position
 
-    _cover = _rewrite
+    def _rewrite(self, table: str, branch: int, base: int, head: int, removed: tuple[int, ...], _: int) -> None:
+        self._cover(table, branch, base, head)
+        held = self.held[table]
+        held.claims = {claim: until for claim, until in held.claims.items() if claim[1] not in removed}
+
+    def _claim(self, table: str, branch: int, fragments: tuple[int, ...], by: str, since: int, until: int) -> None:
+        self._need(table in self.held, "MISSING")
+        held = self.held[table]
+        self._need(branch == held.generation, "VOID")
+        live = {claim: end for claim, end in held.claims.items() if end > since}
+        self._need(not any(other != by and number in fragments for other, number in live), "VOID")
+        held.claims = {claim: end for claim, end in live.items() if claim[1] not in fragments}
+        if until > since:
+            held.claims |= {(by, number): until for number in fragments}
 
     def _declare_index(self, table: str, name: str, column: str, *_: object) -> None:
         self._need(table in self.held, "MISSING")

@@ -7,6 +7,7 @@ import pytest
 
 from phalanx import catalog
 from phalanx.catalog import Mark, Namespace, State, Table, Tag
+from phalanx.claims import Claimed
 from phalanx.contents import Contents
 from phalanx.errors import CorruptionError
 from phalanx.log import action as do
@@ -82,6 +83,12 @@ EFFECTS: list[tuple[do.Action, Callable[[State], object], object, object]] = [
     (it.Flush(A, 0, 7, 0, 1, 8, 0, 2), held, (2, 7, 0, 1), (2, 8, 1, 1)),
     (it.Rewrite(A, 0, 7, 9, (1, 2), 1), held, (2, 7, 0, 1), (2, 9, 0, 1)),
     (it.Cover(A, 0, 7, 9, ("i",)), held, (2, 7, 0, 1), (2, 9, 0, 1)),
+    (
+        it.Claim(A, 0, (1, 2), "ann", 5, 9),
+        lambda s: (s.contents[A].claims, held(s)),
+        ((), (2, 7, 0, 1)),
+        ((Claimed((1, 2), "ann", 9, 9),), (2, 7, 0, 1)),
+    ),
     (it.DeclareIndex(A, "j", "c", "btree", {}), indexes, ["i"], ["i", "j"]),
     (it.DropIndex(A, "i"), indexes, ["i"], []),
     (
@@ -198,6 +205,7 @@ def test_every_kind_of_action_has_its_effect_tested() -> None:
         it.Flush(B, 0, 0, 0, 1, 8, 0, 2),
         it.Rewrite(B, 0, 0, 9, (1, 2), 1),
         it.Cover(B, 0, 0, 9, ("i",)),
+        it.Claim(B, 0, (1, 2), "ann", 5, 9),
         it.DeclareIndex(B, "i", "c", "btree", {}),
         it.DropIndex(B, "i"),
         alter(B, 0, 5),

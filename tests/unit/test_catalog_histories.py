@@ -35,6 +35,8 @@ names = st.lists(st.sampled_from("xyz"), min_size=1, max_size=2).map(tuple)
 texts = st.text(max_size=3)
 properties = st.dictionaries(st.sampled_from(["k", "l", "m"]), texts, max_size=3)
 tables = st.sampled_from([A, B, "c" * 32])
+fragments = st.sets(st.integers(0, 3), min_size=1).map(sorted).map(tuple)
+times = st.integers(0, 5)
 steps: st.SearchStrategy[it.Step] = st.one_of(
     st.builds(it.AddColumn, st.just(b"f"), st.none() | texts),
     st.builds(it.DropColumn, st.sampled_from("cd")),
@@ -70,6 +72,7 @@ actions: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(it.Flush, tables, *map(st.just, (0, 0, 0, 1, 8, 0, 2))),
     st.builds(it.Rewrite, tables, st.just(0), st.sampled_from([0, 8]), st.just(9), st.just((1,)), st.just(1)),
     st.builds(it.Cover, tables, st.just(0), st.sampled_from([0, 8]), st.just(9), st.just(("i",))),
+    st.builds(it.Claim, tables, st.just(0), fragments, st.sampled_from("ab"), times, times),
     st.builds(it.DeclareIndex, tables, st.sampled_from("ij"), st.sampled_from("cd"), st.just("btree"), properties),
     st.builds(it.DropIndex, tables, st.sampled_from("ij")),
     st.builds(it.Alter, tables, st.integers(0, 3), layouts),

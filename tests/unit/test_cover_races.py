@@ -219,7 +219,7 @@ def test_a_rewrite_meets_indexes_that_were_announced_since_it_was_planned(
         return made
 
     monkeypatch.setattr(rewrite, "run", covered_meanwhile)
-    done = lake.optimize("t")
+    done = lake.optimize("t")["t"]
     assert (done.rewritten, done.after) == (1, 1)
     assert set(coverage(lake, "t").values()) == {(1, 1)}
     consistent(lake)
@@ -279,8 +279,8 @@ def test_a_rewrite_keeps_the_coverage_of_fragments_that_one_segment_has(
     covered(lake, "t")
     before = {name: sorted(map(sorted, segments)) for name, segments in held(lake, "t").items()}
     assert before["n_bitmap"] == [[0, 1, 2, 3, 4]]
-    monkeypatch.setattr(optimizing, "cover", lambda *_, **__: None)
-    optimizing.optimize(lake._core, lake["t"].id, soon(), target_rows=50)
+    monkeypatch.setattr(optimizing, "cover", lambda *_, **__: covering.Covered())
+    optimizing.optimize(lake._core, lake["t"].id, soon(), optimizing.Options(target_rows=50))
     assert head(lake, "t").fragments == [0, 1, 5]
     for name in ("n_bitmap", "t_inverted", "x_ivf_flat"):
         assert held(lake, "t")[name] == [{0, 1, 5}]

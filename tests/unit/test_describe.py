@@ -121,6 +121,8 @@ WORDS: list[tuple[do.Action, str]] = [
     (it.Flush(T, 0, 1, 2, 5, 2, 0, 2), "flush 3 items of n.t"),
     (it.Rewrite(T, 0, 1, 2, (0, 1), 1), "rewrite 2 fragments as 1 of n.t"),
     (it.Cover(T, 0, 1, 2, ("i", "j")), "build i, j for n.t"),
+    (it.Claim(T, 0, (1, 2), "ann", 5, 9), "claim 2 fragments of n.t"),
+    (it.Claim(T, 0, (1, 2), "ann", 5, 5), "release 2 fragments of n.t"),
     (it.DeclareIndex(T, "i", "v", "btree", {}), "create index i (btree of v) on n.t"),
     (it.DropIndex(T, "i"), "drop index i of n.t"),
 ]

@@ -44,6 +44,7 @@ def every_action() -> list[do.Action]:
         it.Flush(TABLE, 2, (1 << 63) + 1, 42, 43, (1 << 63) + 2, 950, 951),
         it.Rewrite(TABLE, 2, (1 << 63) + 2, (1 << 64) - 1, (0, 3, 4), 1),
         it.Cover(TABLE, 2, (1 << 64) - 1, 1 << 63, ("by_text", "by_id")),
+        it.Claim(TABLE, 2, (0, 3, 4), "ann@host:1/0a1b", 1_700_000_000_000_000, (1 << 63) - 1),
         it.DeclareIndex(TABLE, "by_text", "text", "inverted", {"stem": True, "language": "English", "b": 0.5, "n": 1}),
         it.DropIndex(TABLE, "by_text"),
         it.DeleteVersions(TABLE, ((1, 1), (3, (1 << 63) - 1))),
@@ -248,6 +249,11 @@ def test_a_payload_that_is_too_large_is_refused_before_anything_is_written() -> 
         it.Restore(TABLE, 1, -1, 0, (it.Layout(1, b"", ()),), ()),
         it.Restore(TABLE, 1, 1, 0, (it.Layout(1, b"", ()),), (it.Index("i", "c", "hash", {}),)),  # type: ignore[arg-type]
         it.Advance(TABLE, -1, 1, 0),
+        it.Claim(TABLE, 0, (-1,), "a", 0, 1),
+        it.Claim(TABLE, 0, (), "a", 0, 1),
+        it.Claim(TABLE, 0, (1,), "", 0, 1),
+        it.Claim(TABLE, 0, (1,), "a" * 257, 0, 1),
+        it.Claim(TABLE, 0, (1,), "a", 0, -1),
         it.DeleteVersions(TABLE, ((-1, 1),)),
         it.DeleteVersions(TABLE, ((1,),)),  # type: ignore[arg-type]
     ],

@@ -80,56 +80,60 @@ SAMPLES: dict[str, tuple[do.Action, ...]] = {
     "advance columns": (it.Advance(A, 3, 8, 4, it.Layout(9, schema("d"), ()), ("d",)),),
     "tag w = 8": (do.PutTag("w", MADE, False),),
     "delete v1 of t": (it.DeleteVersions(A, ((1, 1),)),),
+    "ann claims of t": (it.Claim(A, 0, (0, 1), "ann", 5, 9),),
+    "bob claims of t": (it.Claim(A, 0, (1, 2), "bob", 6, 9),),
 }
 # Down: what landed first. Across, in the same order: what is judged next.
 #   .  goes ahead       =  has taken effect already
 #   E  exists   M  is missing   N  is not empty   C  has changed   B  is behind   V  is void
 #   R  is of other columns   U  is in use
 MATRIX = """
-    found              E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
-    make namespace x   E E . . E . . . E . . . . . . . . . . . . . . . . . . . . . . . . . E . . . . . . . . .
-    alter namespace n  E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
-    drop namespace n   E . M M . M . . . M . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
-    make table x       E E . . E . . . E . . . . . . . . . . . . . . . . . . . . . . . . . E . . . . . . . . .
-    make table n.i     E . . N . E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
-    drop table t       E . . . . . M M M M . . . . . . . M M M M M M M M M M M M M M . . M . M M M M M M M . M
-    replace table t    E . . . . . C C C C . . . . . . . M M M M M M M M M M M M M M . . C . M M M M M M M . M
-    rename t to x      E E . . E . M M M M . . . . . . . . . . . . . . . . . . . . . . . M E . . . . . . . . .
-    rename t to n.t    E . . N . . M M M M . . . . . . . . . . . . . . . . . . . . . . . M . . . . . . . . . .
-    tag v = 3          E . . . . . . . . . = E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
-    tag v = 4          E . . . . . . . . . E = = . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
-    move v to 4        E . . . . . . . . . E = = . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
-    untag old          E . . . . . . . . . . . . M . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
-    set property       E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
-    feed 4 to 5        E . . . . . . . . . . . . . . = B . . . . . . . . . . . . . . . . . . . . . . . . . . .
-    feed 4 to 6        E . . . . . . . . . . . . . . B = . . . . . . . . . . . . . . . . . . . . . . . . . . .
-    put t              E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . .
-    upsert t           E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . .
-    overwrite t        E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . .
-    delete keys t      E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . .
-    delete rows t      E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . .
-    delete where t     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . .
-    update where t     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . .
-    bulk put t         E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . .
-    flush 1 of t       E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . . . . .
-    flush 2 of t       E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . . . . .
-    rewrite t          E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . . . . .
-    cover t            E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . . . . .
-    index t as new     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . E . . . . . . . . . . . . . .
-    unindex old of t   E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . M . . . . . . . . . . . . .
-    bulk put e         E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . V . . . . . . . . . . .
-    rewrite e          E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . V . . . . . . . . . . .
-    deregister t       E . . . . . M M M M . . . . . . . M M M M M M M M M M M M M M . . M . M M M M M M M . M
-    revive f as x      E E . . E . . . E . . . . . . . . . . . . . . . . . . . . . . . . . E . . . . . . . . .
-    widen t            E . . . . . . . . . . . . . . . . . . . . . R R . . . . . . . . . . . R R R . . E E . .
-    drop column c of t E . . . . . . . . . . . . . . . . R R R . . R R . . . . . R M . . . . R R R . . E E . .
-    no more nulls in t E . . . . . . . . . . . . . . . . R R R . . R R R . . . . . . . . . . R R R . . E E . .
-    restore t          E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . E E . .
-    restore columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V R M . . . . R R R . . E E . .
-    advance t          E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . E E . .
-    advance columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V R M . . . . R R R . . E E . .
-    tag w = 8          E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . = U
-    delete v1 of t     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    found              E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    make namespace x   E E . . E . . . E . . . . . . . . . . . . . . . . . . . . . . . . . E . . . . . . . . . . .
+    alter namespace n  E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    drop namespace n   E . M M . M . . . M . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    make table x       E E . . E . . . E . . . . . . . . . . . . . . . . . . . . . . . . . E . . . . . . . . . . .
+    make table n.i     E . . N . E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    drop table t       E . . . . . M M M M . . . . . . . M M M M M M M M M M M M M M . . M . M M M M M M M . M M M
+    replace table t    E . . . . . C C C C . . . . . . . M M M M M M M M M M M M M M . . C . M M M M M M M . M M M
+    rename t to x      E E . . E . M M M M . . . . . . . . . . . . . . . . . . . . . . . M E . . . . . . . . . . .
+    rename t to n.t    E . . N . . M M M M . . . . . . . . . . . . . . . . . . . . . . . M . . . . . . . . . . . .
+    tag v = 3          E . . . . . . . . . = E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    tag v = 4          E . . . . . . . . . E = = . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    move v to 4        E . . . . . . . . . E = = . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    untag old          E . . . . . . . . . . . . M . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    set property       E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    feed 4 to 5        E . . . . . . . . . . . . . . = B . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    feed 4 to 6        E . . . . . . . . . . . . . . B = . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    put t              E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . . . .
+    upsert t           E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . . . .
+    overwrite t        E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . . . .
+    delete keys t      E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . . . .
+    delete rows t      E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . . . .
+    delete where t     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . . . .
+    update where t     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . . . .
+    bulk put t         E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . E E . . . .
+    flush 1 of t       E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . . . . . . .
+    flush 2 of t       E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . . . . . . .
+    rewrite t          E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . . . . . . .
+    cover t            E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . . . . . . .
+    index t as new     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . E . . . . . . . . . . . . . . . .
+    unindex old of t   E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . M . . . . . . . . . . . . . . .
+    bulk put e         E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . V . . . . . . . . . . . . .
+    rewrite e          E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . V . . . . . . . . . . . . .
+    deregister t       E . . . . . M M M M . . . . . . . M M M M M M M M M M M M M M . . M . M M M M M M M . M M M
+    revive f as x      E E . . E . . . E . . . . . . . . . . . . . . . . . . . . . . . . . E . . . . . . . . . . .
+    widen t            E . . . . . . . . . . . . . . . . . . . . . R R . . . . . . . . . . . R R R . . E E . . . .
+    drop column c of t E . . . . . . . . . . . . . . . . R R R . . R R . . . . . R M . . . . R R R . . E E . . . .
+    no more nulls in t E . . . . . . . . . . . . . . . . R R R . . R R R . . . . . . . . . . R R R . . E E . . . .
+    restore t          E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . E E . . V V
+    restore columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V R M . . . . R R R . . E E . . V V
+    advance t          E . . . . . . . . . . . . . . . . . . . . . . . . V V V V . . . . . . . . . . . E E . . V V
+    advance columns    E . . . . . . . . . . . . . . . . R R R R . R R R V V V V R M . . . . R R R . . E E . . V V
+    tag w = 8          E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . = U . .
+    delete v1 of t     E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . .
+    ann claims of t    E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . V
+    bob claims of t    E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . V .
 """
 ROWS = {line[4:22].strip(): line[22:].split() for line in MATRIX.strip("\n").splitlines()}
 

@@ -22,6 +22,7 @@ A, B = "a" * 32, "b" * 32
 PARTS = st.lists(st.sampled_from("xy"), min_size=1, max_size=2).map(tuple)
 IDS, FEW = st.sampled_from([A, B]), st.integers(0, 2)
 NUMBERS = st.sampled_from([0, 0, 0, 1, 2])
+FRAGMENTS = st.sets(FEW, min_size=1).map(sorted).map(tuple)
 """Of layouts: mostly that which every table begins with."""
 PAYLOADS = (b"rows", b"more")
 ROWS = st.builds(it.Inline, st.integers(0, 1), FEW) | st.builds(
@@ -77,6 +78,7 @@ ITEMS: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(it.Flush, IDS, st.just(0), st.integers(0, 8), FEW, st.integers(1, 3), st.integers(6, 8), FEW, FEW),
     st.builds(it.Rewrite, IDS, st.just(0), st.integers(0, 8), st.integers(6, 8), st.just((0,)), FEW),
     st.builds(it.Cover, IDS, st.just(0), st.integers(0, 8), st.integers(6, 8), st.just(("i",))),
+    st.builds(it.Claim, IDS, st.just(0), FRAGMENTS, st.sampled_from("ab"), FEW, st.integers(0, 5)),
     st.builds(it.DeclareIndex, IDS, st.sampled_from("ij"), COLUMNS, st.just("btree"), st.just({})),
     st.builds(it.DropIndex, IDS, st.sampled_from("ij")),
 )
@@ -101,7 +103,8 @@ def found(held: Contents) -> tuple[object, ...]:
     landed = {one.version: one.position for one in held.versions.oldest_first()}
     deleted = [version for first, last in held.deleted for version in range(first, last + 1)]
     numbers = held.version, *head, held.first, held.until, held.serial, held.moved, *weight
-    return (*numbers, held.generation, [layout.id for layout in held.layouts], indexes, landed, deleted)
+    claims = {(one.by, number, one.until) for one in held.claims for number in one.fragments}
+    return (*numbers, held.generation, [layout.id for layout in held.layouts], indexes, landed, deleted, claims)
 
 
 def test_every_kind_of_action_is_in_the_model() -> None:
@@ -233,7 +236,13 @@ class JudgeAndFold(RuleBasedStateMachine):
     def rewrite(self, table: str, new: int, off: int) -> None:
         """The head is written anew, as it is or not."""
         held = self.model.held.get(table) or Held(0)
-        self.commit([it.Rewrite(table, held.generation, held.head + off, new, (0,), 1)])
+        self.commit([it.Rewrite(table, held.generation, held.head + off, new, (0, 2), 1)])
+
+    @rule(table=IDS, fragments=FRAGMENTS, by=st.sampled_from("ab"), since=FEW, until=st.integers(0, 5))
+    def claim(self, table: str, fragments: tuple[int, ...], by: str, since: int, until: int) -> None:
+        """Somebody says what is about to be rewritten, or that it is not."""
+        held = self.model.held.get(table) or Held(0)
+        self.commit([it.Claim(table, held.generation, fragments, by, since, until)])
 
     @invariant()
     def both_hold_the_same(self) -> None:

@@ -15,6 +15,7 @@ from phalanx.cli import (
     index,
     load,
     log,
+    optimize,
     overview,
     query,
     restore,
@@ -68,7 +69,7 @@ app.add_typer(column.column)
 app.command("rename")(table.rename)
 app.command("drop")(table.drop)
 app.command("flush")(upkeep.flush)
-app.command("optimize")(upkeep.optimize)
+app.command("optimize")(optimize.optimize)
 app.command("tag")(catalog.tag)
 app.command("log")(log.log)
 app.command("check")(check.check)

@@ -20,6 +20,8 @@ Manifest = Annotated[int, Meta(ge=0)]
 Sql = Annotated[str, Meta(max_length=MAX_SQL)]
 IndexKind = Literal["btree", "bitmap", "inverted", "ivf_flat", "ivf_pq", "ivf_sq", "ivf_hnsw_pq", "ivf_hnsw_sq"]
 Column = Annotated[str, Meta(min_length=1, max_length=1 << 10)]
+Claimant = Annotated[str, Meta(min_length=1, max_length=1 << 8)]
+"""Who rewrites: one run of one process."""
 LayoutId = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 """A number drawn by whoever alters a table; the columns it was created with are 0."""
 Schema = Annotated[bytes, Meta(max_length=1 << 24)]
@@ -281,6 +283,21 @@ class Cover(_Struct, frozen=True, tag="cover"):
     names: tuple[Column, ...]
 
 
+class Claim(_Struct, frozen=True, tag="claim"):
+    """Somebody is about to rewrite fragments, until then: others that would do the same do something else meanwhile.
+
+    It holds up nobody who writes, and nothing depends on it: `since` and `until` are microseconds of whatever clock the
+    claimant has. One that ends when it begins gives up what `by` had claimed of these fragments.
+    """
+
+    table: TableId
+    generation: Count
+    fragments: Annotated[tuple[Count, ...], Meta(min_length=1)]
+    by: Claimant
+    since: Count
+    until: Count
+
+
 class DeleteVersions(_Struct, frozen=True, tag="delete_versions"):
     """Versions of a table go, from the first to the last of each range: they can no longer be read (rule G5)."""
 
@@ -294,8 +311,8 @@ Waiting = Rowwise | Alter
 """What waits in the tail."""
 Item = Waiting | Restore | Advance
 """What changes a table."""
-Upkeep = Flush | Rewrite | Cover
-"""What changes where rows are, and how they are found."""
+Upkeep = Flush | Rewrite | Cover | Claim
+"""What changes where rows are, and how they are found; or says who is about to."""
 Indexing = DeclareIndex | DropIndex
 """What changes which indexes a table wants."""
 Other = DeleteVersions

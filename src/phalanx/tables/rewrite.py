@@ -12,7 +12,7 @@ has them.
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -26,12 +26,23 @@ from phalanx.tables.index import segments
 from phalanx.tables.speaking import speaking
 from phalanx.tables.stage import hide
 
+TARGET_ROWS = 1 << 20
+DELETED_SHARE = 0.005
+"""Of a fragment's rows: scans of one with any deleted rows are slower, and twice as slow from here on (measured)."""
+SMALL = 4 << 20
+"""Bytes of a fragment that is always worth putting together with others."""
+
 
 class Group(msgspec.Struct, frozen=True):
-    """Fragments that would be written as one; `task` is Lance's own description."""
+    """Fragments that would be written as one, of so many bytes; `task` is Lance's own description.
+
+    With `sort_by`, their rows are put in the order of these columns (see `cluster.py`).
+    """
 
     fragments: tuple[int, ...]
     task: str
+    size: int
+    sort_by: tuple[str, ...] = ()
 
 
 class Rewritten(msgspec.Struct, frozen=True):
@@ -41,19 +52,62 @@ class Rewritten(msgspec.Struct, frozen=True):
     new: list[FragmentMetadata]
     alive: Ids
 
+    @property
+    def size(self) -> int:
+        """Bytes that were written."""
+        return sum(map(data_size, self.new))
 
-def plan(version: Version, target_rows: int, deleted_share: float = 0.1) -> list[Group]:
-    """The groups worth rewriting: small neighbours, and fragments with many deleted rows."""
-    options = CompactionOptions(target_rows_per_fragment=target_rows, materialize_deletions_threshold=deleted_share)
+
+def plan(version: Version, target_rows: int = TARGET_ROWS, excluded: Collection[int] = ()) -> list[Group]:
+    """The groups worth rewriting, without certain fragments: small neighbours, and fragments with many deleted rows."""
+    options = CompactionOptions(
+        target_rows_per_fragment=target_rows,
+        materialize_deletions_threshold=DELETED_SHARE,
+        excluded_fragment_ids=sorted(excluded),
+    )
     with speaking("planning a rewrite"):
         tasks: list[Any] = list(Compaction.plan(version.dataset, options).tasks)
-    return [Group(_fragments(task.json()), task.json()) for task in tasks]
+    return [group for task in tasks for group in _worth(version, json.loads(task.json()))]
+
+
+def _worth(version: Version, task: dict[str, Any]) -> Iterator[Group]:
+    """A task of Lance as groups of fragments of about the same size: few bytes more are no reason to write many anew.
+
+    So a row is written again a few times only on its way to a fragment of full size, however often that is asked for.
+    """
+    described = {one["id"]: one for one in task["task"]["fragments"]}
+    sizes = {number: data_size(version.fragment(number).metadata) for number in described}
+    worn = {number for number, one in described.items() if _share_deleted(one) > DELETED_SHARE}
+    for tier in tiers([(size, (number,)) for number, size in sizes.items()], SMALL):
+        chosen = tuple(sorted(tier))
+        if len(chosen) > 1 or worn.intersection(chosen):
+            own = {**task["task"], "fragments": [one for number, one in described.items() if number in chosen]}
+            yield Group(chosen, json.dumps({**task, "task": own}), sum(sizes[number] for number in chosen))
+
+
+def tiers(sized: Iterable[tuple[int, tuple[int, ...]]], least: int) -> list[tuple[int, ...]]:
+    """Fragments worth writing as one: each is small, or no larger than twice all the smaller ones together."""
+    found: list[tuple[int, ...]] = []
+    together = 0
+    for size, fragments in sorted(sized):
+        if found and size <= max(2 * together, least):
+            found[-1] += fragments
+            together += size
+        else:
+            found.append(fragments)
+            together = size
+    return found
+
+
+def data_size(fragment: FragmentMetadata) -> int:
+    """The bytes of a fragment's files, as far as Lance knows them."""
+    return sum(file.file_size_bytes or 0 for file in fragment.files)
 
 
 def run(version: Version, group: Group) -> Rewritten:
     """Write a group's rows anew."""
     task: Any = CompactionTask
-    alive = _alive(version, group.fragments)
+    alive = alive_in(version, group.fragments)
     with speaking("rewriting fragments"):
         result = task.from_json(group.task).execute(version.dataset)
         new = [FragmentMetadata.from_json(json.dumps(one)) for one in json.loads(result.json())["new_fragments"]]
@@ -64,7 +118,7 @@ def place(datasets: Datasets, head: Version, rewritten: Rewritten) -> Version | 
     """The head with the new fragments for the old ones; None if one of the old ones is no longer there."""
     if not set(rewritten.old) <= set(head.fragments):
         return None
-    gone = np.setdiff1d(rewritten.alive, _alive(head, rewritten.old), assume_unique=True)
+    gone = np.setdiff1d(rewritten.alive, alive_in(head, rewritten.old), assume_unique=True)
     longer = datasets.commit(head, LanceOperation.Append(rewritten.new))
     if _unfit(head, frozenset(rewritten.old)):
         made = datasets.commit(longer, LanceOperation.Delete([], list(rewritten.old), "rewritten"))
@@ -85,11 +139,12 @@ def _unfit(head: Version, old: frozenset[int]) -> bool:
     return gone or any(not old <= segment.fragments for segment in having)
 
 
-def _alive(version: Version, fragments: Sequence[int]) -> Ids:
+def alive_in(version: Version, fragments: Sequence[int]) -> Ids:
+    """The row ids of the live rows of fragments, ascending."""
     found = version.scan([], row_ids=True, fragments=fragments).read_all()
     return np.sort(found[ROW_ID].to_numpy().astype(np.int64))
 
 
-def _fragments(task: str) -> tuple[int, ...]:
-    found = json.loads(task)
-    return tuple(sorted(one["id"] for one in found.get("task", found)["fragments"]))
+def _share_deleted(described: dict[str, Any]) -> float:
+    deleted = int((described.get("deletion_file") or {}).get("num_deleted_rows") or 0)
+    return deleted / max(1, int(described["physical_rows"]))

@@ -86,6 +86,11 @@ class Committer:
         self._answered = 0
         self.upkeep: Upkeep | None = None
 
+    @property
+    def writer(self) -> str:
+        """Who writes, as the log names it."""
+        return self._writer
+
     def commit(self, intent: Intent) -> int:
         """The position the intent landed on, once it is durable and readable here; or its error."""
         self._group.run(intent)

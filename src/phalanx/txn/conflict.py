@@ -12,6 +12,7 @@ from typing import Any, get_args
 import msgspec
 
 from phalanx.catalog import Name, State, apply, within
+from phalanx.claims import rival
 from phalanx.contents import cover_is_void, flush_is_void, rewrite_is_void, since
 from phalanx.log import action as do
 from phalanx.log import item as it
@@ -210,6 +211,16 @@ def _cover_void(state: State, action: it.Cover, position: int) -> Conflict | Non
     return Conflict(Kind.VOID, "the head these indexes were announced on is no longer the table's", contents.moved)
 
 
+def _claim_void(state: State, action: it.Claim, position: int) -> Conflict | None:
+    contents = state.contents[action.table]
+    other = rival(contents.claims, action)
+    if contents.generation != action.generation:
+        return Conflict(Kind.VOID, "the fragments it claims are no longer the table's", contents.moved)
+    if other is not None:
+        return Conflict(Kind.VOID, f"{other.by} is about to rewrite these fragments", other.position)
+    return None
+
+
 def _index_taken(state: State, action: it.DeclareIndex, position: int) -> Conflict | None:
     if all(index.name != action.name for index in state.contents[action.table].indexes):
         return None
@@ -290,6 +301,7 @@ RULES: Mapping[type, tuple[Rule, ...]] = {
     it.Flush: (_table_gone, _flush_void),
     it.Rewrite: (_table_gone, _rewrite_void),
     it.Cover: (_table_gone, _cover_void),
+    it.Claim: (_table_gone, _claim_void),
     it.DeclareIndex: (_table_gone, _index_taken, _column_gone),
     it.DropIndex: (_table_gone, _index_missing),
 }

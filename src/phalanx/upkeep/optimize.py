@@ -1,74 +1,260 @@
 """Optimize: small fragments and deleted rows are written anew, group by group, and indexed; each group is one commit.
 
-A group is rewritten from a snapshot and put on whatever head the table has by then: deletions that landed meanwhile are
-carried over by row id. If one of its fragments is gone, somebody else rewrote it, which is what was wanted (rule C5).
+Planned from a snapshot: what is flushed or rewritten meanwhile is left for the next time, so no row is written twice by
+one run. A group whose fragments changed is planned again, within a budget; one that somebody else has claimed is waited
+for. In the end it is the state that counts: fragments that are gone were rewritten, by whomever; for the others there is
+a reason. Killed, it has lost what it was doing and nothing that landed: it is run again.
 """
 
-import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
+from phalanx.claims import Claimed
 from phalanx.clock import Deadline
-from phalanx.contents import Contents
-from phalanx.errors import ConflictError
-from phalanx.log import item as it
+from phalanx.errors import InvalidInputError, NotFoundError, PhalanxError
+from phalanx.tables import cluster, rewrite
 from phalanx.tables import index as indexes
-from phalanx.tables import rewrite
-from phalanx.txn.core import Core, locate
+from phalanx.tables.dataset import Version
+from phalanx.txn.core import Core, Found, locate
 from phalanx.upkeep.cover import cover
 from phalanx.upkeep.flush import flush
+from phalanx.upkeep.groups import Ended, Groups, Outcome
 
-log = logging.getLogger("phalanx.upkeep")
+_POLL = 0.1
+"""Seconds between two looks at what others have claimed."""
 
-TARGET_ROWS = 1 << 20
-ATTEMPTS = 8
+
+class Skipped(msgspec.Struct, frozen=True):
+    """Fragments that were left as they are, or a part of the work that was, and why."""
+
+    fragments: tuple[int, ...]
+    reason: str
 
 
 class Optimized(msgspec.Struct, frozen=True):
-    """What an optimize did: groups rewritten, groups that somebody else had done, and fragments before and after."""
+    """What an optimize did: groups rewritten, by others meanwhile, and left; bytes of data; fragments before and after.
 
-    rewritten: int
-    skipped: int
-    before: int
-    after: int
+    Of a dry run: the groups that would be rewritten, and the bytes that would be read.
+    """
+
+    rewritten: int = 0
+    by_others: int = 0
+    skipped: tuple[Skipped, ...] = ()
+    read: int = 0
+    written: int = 0
+    before: int = 0
+    after: int = 0
+    indexed: tuple[str, ...] = ()
 
 
-def optimize(core: Core, table: str, deadline: Deadline, target_rows: int = TARGET_ROWS) -> Optimized:
+class Done(msgspec.Struct, frozen=True):
+    """How far an optimize is: groups and bytes of those that are planned; told after each group."""
+
+    table: str
+    groups: int
+    of: int
+    bytes: int
+    of_bytes: int
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How an optimize goes about it; see `Lake.optimize`."""
+
+    budget: int = 5
+    max_bytes: int | None = None
+    max_time: float | None = None
+    dry_run: bool = False
+    cluster_by: tuple[str, ...] = ()
+    progress: Callable[[Done], None] | None = None
+    threads: int = 2
+    target_rows: int = rewrite.TARGET_ROWS
+
+    def checked(self) -> "Options":
+        """Refuse what makes no sense."""
+        for name, least in (("budget", 1), ("threads", 1), ("max_bytes", 0), ("max_time", 0)):
+            value = getattr(self, name)
+            if value is not None and not value >= least:
+                raise InvalidInputError(f"{name} is a number, {least} at the least: {value!r} is not")
+        return self
+
+
+def optimize(core: Core, table: str, deadline: Deadline, options: Options | None = None) -> Optimized:
     """Flush a table, rewrite the fragments that are worth it, and index all of it."""
-    flush(core, table, deadline)
+    how = options or Options()
+    notes: list[Skipped] = []
     here = locate(core.refresh(), table)
     if not here.contents.head.manifest:
-        return Optimized(0, 0, 0, 0)  # it was only declared
-    head = core.datasets.own(table, here.contents.head.manifest)
-    bare = indexes.bare(core.datasets, head)  # Lance would not put fragments together that differ in their indexes
-    done = skipped = 0
-    for group in rewrite.plan(bare, target_rows):
-        rewritten = rewrite.run(bare, group)
-        if _commit(core, table, here.contents, rewritten, deadline):
-            done += 1
-        else:
-            skipped += 1
-    cover(core, table, deadline, least_rows=1)
-    after = core.datasets.open(table, locate(core.refresh(), table).contents.head.manifest)
-    return Optimized(done, skipped, len(head.fragments), len(after.fragments))
+        return Optimized(skipped=(Skipped((), "it was only declared: nobody has written its first version yet"),))
+    cluster.require(here.shape.schema.names, how.cluster_by)
+    if not how.dry_run:
+        _noting(notes, "its tail was not written out", lambda: flush(core, table, deadline))
+    run = _Run(core, table, deadline, how)
+    _noting(notes, "", run.go)
+    if how.dry_run:
+        return run.result(notes, ())
+    indexed: tuple[str, ...] = ()
+    if run.landed or not run.claimed_by_others():
+
+        def covering() -> None:
+            nonlocal indexed
+            done = cover(core, table, deadline, least_rows=1)
+            indexed = done.names
+            notes.extend(Skipped((), f"index {name}: {error}") for name, error in done.failed.items())
+
+        _noting(notes, "its indexes were not brought up to date", covering)
+    return run.result(notes, indexed)
 
 
-def _commit(core: Core, table: str, planned: Contents, rewritten: rewrite.Rewritten, deadline: Deadline) -> bool:
-    """Whether the group landed; what was written is put on each newer head again, never written again."""
-    for _ in range(ATTEMPTS):
-        contents = locate(core.refresh(), table).contents
-        if contents.generation != planned.generation or contents.head.layout != planned.head.layout:
-            return False  # what was written has other columns than the table on disk by now
-        placed = rewrite.place(core.datasets, core.datasets.open(table, contents.head.manifest), rewritten)
-        if placed is None:
-            return False
-        action = it.Rewrite(
-            table, contents.generation, contents.head.manifest, placed.manifest, rewritten.old, len(rewritten.new)
-        )
+def optimize_all(core: Core, deadline: Deadline, options: Options) -> dict[str, Optimized]:
+    """Optimize every table; one that cannot be is skipped with the reason, and the others go on."""
+    done: dict[str, Optimized] = {}
+    for name, table in sorted(core.refresh().state.tables.items()):
         try:
-            core.committer.commit(core.intent([action], deadline))
-        except ConflictError as error:
-            log.debug("rewrite of %s is placed again: %s", table, error)
-            continue
+            done[".".join(name)] = optimize(core, table.id, deadline, options)
+        except NotFoundError:
+            continue  # it was dropped meanwhile
+        except PhalanxError as error:
+            done[".".join(name)] = Optimized(skipped=(Skipped((), str(error)),))
+    return done
+
+
+def _noting(notes: list[Skipped], what: str, work: Callable[[], object]) -> None:
+    """Do one part of the work; if it fails, that is noted, and the rest goes on."""
+    try:
+        work()
+    except NotFoundError:
+        raise
+    except PhalanxError as error:
+        notes.append(Skipped((), f"{what}: {error}" if what else str(error)))
+
+
+class _Run:
+    """The rounds of one optimize of one table."""
+
+    def __init__(self, core: Core, table: str, deadline: Deadline, how: Options) -> None:
+        self._core, self._table, self._how = core, table, how
+        self._groups = Groups(core, table, deadline)
+        self._lock = threading.Lock()
+        self._until = deadline
+        if how.max_time is not None and how.max_time < deadline.left():
+            self._until = Deadline.after(core.clock, how.max_time)
+        self._first = self._head(locate(core.refresh(), table))
+        self._scope: tuple[int, int, frozenset[int]] | None = None
+        self._open: dict[tuple[int, ...], str] = {}
+        self._tired: set[int] = set()
+        self.landed = self._read = self._written = self._planned = self._seen = 0
+
+    def go(self) -> None:
+        """Plan and rewrite, until nothing is left or the budget is."""
+        budget = self._how.budget
+        while True:
+            here = locate(self._core.refresh(), self._table)
+            bare, groups = self._plan(here)
+            if self._how.dry_run:
+                self.landed, self._read = len(groups), sum(group.size for group in groups)
+                return
+            if not groups:
+                if not self._wait(here):
+                    return
+                continue
+            ended = [one.ended for one in self._rewrite(bare, here, groups)]
+            budget -= Ended.MOVED in ended
+            if budget <= 0:
+                return
+
+    def _head(self, here: Found) -> Version:
+        return self._core.datasets.own(self._table, here.contents.head.manifest)
+
+    def _plan(self, here: Found) -> tuple[Version, list[rewrite.Group]]:
+        """Groups of fragments that were there when the run began, and that nobody has claimed or given up."""
+        head = self._head(here)
+        state = here.contents.generation, here.contents.head.layout
+        if self._scope is None or self._scope[:2] != state:
+            self._scope = (*state, frozenset(head.fragments))
+        busy = {one for claim in self._groups.claims(here.contents) for one in claim.fragments}
+        excluded = (set(head.fragments) - self._scope[2]) | busy | self._tired
+        bare = indexes.bare(self._core.datasets, head)  # Lance would not put fragments together that differ in theirs
+        if self._how.cluster_by:
+            return bare, cluster.plan(bare, self._how.cluster_by, excluded)
+        return bare, rewrite.plan(bare, self._how.target_rows, excluded)
+
+    def _rewrite(self, bare: Version, here: Found, groups: Sequence[rewrite.Group]) -> list[Outcome]:
+        self._planned += len(groups)
+        self._seen += sum(group.size for group in groups)
+        begin = int(self._core.clock.jitter() * len(groups))  # several that have the same plan begin somewhere else
+        turned = [*groups[begin:], *groups[:begin]]
+        with ThreadPoolExecutor(min(self._how.threads, len(turned)), thread_name_prefix="phalanx-optimize") as pool:
+            running = [pool.submit(self._one, bare, here, group) for group in turned]
+            try:
+                return [future.result() for future in running]
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _one(self, bare: Version, here: Found, group: rewrite.Group) -> Outcome:
+        spent = self._spent(group)
+        outcome = Outcome(Ended.FAILED, spent) if spent else self._groups.run(bare, here.contents, group)
+        with self._lock:
+            self._count(group, outcome, untouched=bool(spent) or outcome.ended is Ended.CLAIMED)
+            if self._how.progress is not None:
+                name = ".".join(here.name)
+                self._how.progress(Done(name, self.landed, self._planned, self._read, self._seen))
+        return outcome
+
+    def _count(self, group: rewrite.Group, outcome: Outcome, *, untouched: bool) -> None:
+        self._written += outcome.written
+        self._read -= group.size if untouched else 0
+        if outcome.ended is Ended.LANDED:
+            self.landed += 1
+        else:
+            self._open[group.fragments] = outcome.reason or outcome.ended.value
+        if outcome.ended is Ended.FAILED:
+            self._tired.update(group.fragments)
+
+    def _spent(self, group: rewrite.Group) -> str:
+        """Why there is neither time nor bytes left for a group; if there is, its bytes are taken."""
+        with self._lock:
+            most, read = self._how.max_bytes, self._read
+            self._read += group.size
+        if self._until.passed():
+            return "the time is spent"
+        if most is not None and read + group.size > most:
+            return f"max_bytes is spent: it has {group.size:,} bytes"
+        return ""
+
+    def _wait(self, here: Found) -> bool:
+        """Wait a moment for what others have claimed; whether there is anything to wait for."""
+        claims = self._of_scope(here)
+        for one in claims:
+            self._open.setdefault(one.fragments, f"claimed by {one.by}, and not done in time")
+        if not claims or self._until.passed():
+            return False
+        self._core.clock.sleep(_POLL)
         return True
-    return False
+
+    def _of_scope(self, here: Found) -> list[Claimed]:
+        scope = self._scope[2] if self._scope is not None else frozenset[int]()
+        there = scope.intersection(self._head(here).fragments) - self._tired
+        return [one for one in self._groups.claims(here.contents) if not there.isdisjoint(one.fragments)]
+
+    def claimed_by_others(self) -> bool:
+        """Whether somebody else is at work on the table: then the indexes are theirs to bring up to date."""
+        return bool(self._groups.claims(locate(self._core.refresh(), self._table).contents))
+
+    def result(self, notes: Iterable[Skipped], indexed: tuple[str, ...]) -> Optimized:
+        """What was done, by the state that there is now."""
+        there = set(self._head(locate(self._core.refresh(), self._table)).fragments)
+        left = {fragments: reason for fragments, reason in self._open.items() if there.intersection(fragments)}
+        return Optimized(
+            self.landed,
+            len(self._open) - len(left),
+            (*notes, *(Skipped(*pair) for pair in sorted(left.items()))),
+            self._read,
+            self._written,
+            len(self._first.fragments),
+            len(there),
+            indexed,
+        )
