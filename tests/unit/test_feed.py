@@ -295,6 +295,6 @@ def test_a_table_that_was_only_declared(lake: Lake) -> None:
     ):
         with pytest.raises(StateError, match="only declared"):
             wanted()
-    assert lake.optimize("d").rewritten == 0
+    assert lake.optimize("d")["d"].rewritten == 0
     lake.set_property("k", "v")
     assert lake.restore(version=declared) == lake.version
