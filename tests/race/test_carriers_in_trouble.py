@@ -13,6 +13,7 @@ import pytest
 
 import phalanx
 from phalanx import Lake
+from phalanx.testing import Process
 from phalanx.txn import carrying, passenger
 from phalanx.txn.carrying import meeting_place
 from tests.race.carriers import (
@@ -112,7 +113,17 @@ def test_a_killed_carrier_is_replaced(uri: str, tmp_path: Path) -> None:
 
 
 def test_a_child_does_not_hold_the_meeting_place(uri: str) -> None:
-    """The carrier forks and lets go: another process carries, though the child lives."""
+    """The carrier forks and lets go: another process carries, though the child lives.
+
+    In a process of its own: some of what tests load here (LanceDB, DuckDB) does not survive a fork.
+    """
+    code = "import sys; from tests.race.test_carriers_in_trouble import forks; forks(sys.argv[1])"
+    with Process(code, uri, environment={"PYTHONPATH": str(Path(__file__).parents[2])}) as process:
+        process.finish()
+
+
+def forks(uri: str) -> None:
+    """What the test says."""
     with phalanx.open(uri) as first:
         crowded(first).append([{"id": 1, "v": 0}])
         ready, done = os.pipe(), os.pipe()
