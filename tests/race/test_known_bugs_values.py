@@ -254,9 +254,9 @@ def test_41_the_same_change_repeated_counts_every_time(lake: Lake, path: Callabl
 def test_41_would_be_found_if_changes_were_stacked(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: an update that says what the one before it said is taken for the same."""
 
-    def merged(run: Iterable[Any]) -> Iterator[Step]:
+    def merged(run: Iterable[Any], decode: Any) -> Iterator[Step]:
         before: object = None
-        for step in steps(run):
+        for step in steps(run, decode):
             if not isinstance(step.item, it.UpdateWhere) or step.item != before:
                 yield step
             before = step.item
