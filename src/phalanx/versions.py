@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from phalanx.errors import CorruptionError
+from phalanx.tables.proto import read_varint, varint
 
 _PAGE = 128
 _SMALL = [bytes((value,)) for value in range(0x80)]
@@ -52,10 +53,10 @@ class Versions(msgspec.Struct, frozen=True, array_like=True, gc=False):
         if data and version == self.last + 1 and version - first < _PAGE:
             step = position - self.position
             small = step < 0x80 and place < 0x80
-            more = _SMALL[step] + _SMALL[place] if small else _varint(step) + _varint(place)
+            more = _SMALL[step] + _SMALL[place] if small else varint(step) + varint(place)
             return Versions(version, position, first, self.base, data + more, self.closed)
         closed = (*self.closed, _Page(first, self.base, data)) if data else self.closed
-        return Versions(version, position, version, position, _SMALL[0] + _varint(place), closed)
+        return Versions(version, position, version, position, _SMALL[0] + varint(place), closed)
 
     def of(self, version: int) -> Landed | None:
         """Where a version landed; None if there is none."""
@@ -116,28 +117,8 @@ def unpack_versions(data: bytes) -> Versions:
 def _read(page: _Page) -> Iterator[Landed]:
     version, position, at = page.version, page.position, 0
     while at < len(page.data):
-        step, at = _number(page.data, at)
-        place, at = _number(page.data, at)
+        step, at = read_varint(page.data, at)
+        place, at = read_varint(page.data, at)
         position += step
         yield Landed(version, position, place)
         version += 1
-
-
-def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; the eighth says that more follow."""
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while data[at] > 0x7F:
-        value |= (data[at] & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-    return value | data[at] << shift, at + 1
