@@ -35,6 +35,9 @@ LIFE = 600.0
 """Seconds that a pin holds after it was put or renewed."""
 _RENEWALS = 3
 """How often a pin is renewed in its life: two may fail."""
+_TICKS = {True: 2.0, False: 60.0}
+"""Seconds after which a handle moves on with the log, where asking costs nothing and where it is a request: what has
+been replaced since stays for as long."""
 _SHARED = 30.0
 """Seconds for which operations that begin share a staging pin: it protects whatever is newer than itself."""
 _TRIES = 3
@@ -133,17 +136,26 @@ class Pins:
 
     def renew(self) -> None:
         """Renew what is held, move on with the log, and take back what nobody holds any more."""
-        self.before_renewal()
+        self.move_on()
         with self._lock:
             self._renewed = self._clock.steady()
-            self._move_on()
             for pin in list(self._alive.values()):
                 self._renew(pin)
             self._forget([gone for gone in self._names if gone not in self._alive])
 
-    def due(self) -> bool:
-        """Whether it is time to renew."""
-        return self._clock.steady() - self._renewed > self.life / _RENEWALS
+    def move_on(self) -> None:
+        """Let go of what came before the end of the log, but for what is still read."""
+        self.before_renewal()
+        with self._lock:
+            self._move_on()
+
+    def tick(self) -> None:
+        """What is done now and then."""
+        self.tidy()
+        if self._clock.steady() - self._renewed > self.life / _RENEWALS:
+            self.renew()
+        else:
+            self.move_on()
 
     def tidy(self) -> None:
         """Take back what nobody holds any more."""
@@ -267,7 +279,7 @@ class Pins:
     def _begin(self) -> None:
         """Renew in the background, from the first pin on, until this handle is closed or nobody has it any more."""
         if self._thread is None:
-            pause = self.life / _RENEWALS
+            pause = min(_TICKS[self._store.probes], self.life / _RENEWALS)
             self._thread = threading.Thread(
                 target=_renewing, args=(weakref.ref(self), self._wake, pause), name="phalanx-pins", daemon=True
             )
@@ -296,9 +308,10 @@ def _renewing(found: "weakref.ref[Pins]", wake: threading.Event, pause: float) -
         if pins is None or pins._closed:  # noqa: SLF001 - its own
             return
         try:
-            pins.tidy()
-            if not told or pins.due():
-                pins.renew()
+            if told:
+                pins.tidy()
+            else:
+                pins.tick()
         except Exception as error:  # noqa: BLE001 - it is tried again, whatever it was
             log.warning("pins could not be renewed, it is tried again: %s", error)
         del pins

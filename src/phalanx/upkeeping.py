@@ -11,6 +11,7 @@ from phalanx.log.check import Problem
 from phalanx.txn.core import Core, find
 from phalanx.upkeep.background import Background
 from phalanx.upkeep.check import check_tables
+from phalanx.upkeep.due import Due, due, habits
 from phalanx.upkeep.flush import Flushed, flush
 from phalanx.upkeep.optimize import Done, Optimized, optimize, optimize_all
 from phalanx.upkeep.optimize import Options as HowToOptimize
@@ -83,9 +84,10 @@ class Kept:
         """
         if keep is not None and keep < 1:
             raise InvalidInputError(f"keep is the number of versions to keep, 1 at the least: {keep} is not")
-        if keep is None and older_than is None:
-            keep, older_than = 10, "7d"
         view = self._core.refresh()
+        if keep is None and older_than is None:
+            usual = habits(view.state.properties)
+            keep, older_than = usual.keep, usual.older_than
         window = 0.0 if unconditional else protection(protect, environment(), view.state.properties)
         names = [tables] if isinstance(tables, str) else tables
         ids = None if names is None else frozenset(find(view, one).table.id for one in names)
@@ -96,6 +98,10 @@ class Kept:
         if mode == "background" and not dry_run and done.version is not None:
             self._background.sweep()
         return done
+
+    def due(self) -> list[Due]:
+        """What upkeep is due, and why. Nothing is scanned."""
+        return due(self._core, self._core.refresh())
 
     def check(self) -> list[Problem]:
         """What is wrong with the tables: versions that do not open, and what others wrote past the log."""

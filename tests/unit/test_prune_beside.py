@@ -179,6 +179,6 @@ def test_versions_that_are_tagged_all_the_time_end_in_an_error(ground: Ground, m
     grown(ground)
     monkeypatch.setattr(pruning._Run, "_commit", lambda *_: (_ for _ in ()).throw(ConflictError("tagged meanwhile")))
     before = ground.files()
-    with pytest.raises(ConflictError, match="nothing was deleted"):
+    with pytest.raises(ConflictError, match="no file was deleted"):
         ground.lake.prune(keep=1, unconditional=True)
     assert ground.files() == before

@@ -12,10 +12,13 @@ from collections.abc import Callable
 from phalanx.clock import Deadline, environment
 from phalanx.contents import Contents
 from phalanx.errors import NotFoundError, PhalanxError, UnavailableError
-from phalanx.txn.core import Core
+from phalanx.txn.core import Core, locate
 from phalanx.upkeep.cover import cover
+from phalanx.upkeep.due import Habits, habits, prune_due, worth_rewriting
 from phalanx.upkeep.flush import flush
 from phalanx.upkeep.limits import DEFAULTS, Limits, limits
+from phalanx.upkeep.optimize import Options as HowToOptimize
+from phalanx.upkeep.optimize import optimize
 from phalanx.upkeep.prune import Mode, Options, prune
 from phalanx.upkeep.window import protection
 from phalanx.waiting import Weight, weigh
@@ -157,6 +160,26 @@ class Background:
         if table in self._marked:
             self._marked.discard(table)
             self._sweep(frozenset([table]))
+        if self._habits().upkeep == "on":
+            self._try("optimize", lambda deadline: self._optimize(table, deadline))
+            self._try("prune", self._prune)
+
+    def _habits(self) -> Habits:
+        """Read afresh: somebody may have said just now that nothing is to be done (rule E5)."""
+        return habits(self._core.refresh().state.properties)
+
+    def _optimize(self, table: str, deadline: Deadline) -> None:
+        """Rewrite what is worth it, within limits; whoever flushed does it, so that of many processes one does."""
+        core = self._core
+        if any(worth_rewriting(core, locate(core.refresh(), table))):
+            optimize(core, table, deadline, HowToOptimize(max_bytes=self._habits().bytes, threads=1))
+
+    def _prune(self, deadline: Deadline) -> None:
+        """Prune if the log has grown enough. The judge refuses it if that is not wanted any more."""
+        how = self._habits()
+        if how.upkeep == "on" and prune_due(self._core.log.view):
+            options = Options(how.keep, how.older_than, self._window(), by_itself=True)
+            prune(self._core, options, deadline)
 
     def _try(self, what: str, work: Callable[[Deadline], object]) -> None:
         try:

@@ -10,8 +10,8 @@ from phalanx.contents import is_deleted
 from phalanx.tables.files import Kind, kind_of
 from phalanx.upkeep.reach import Manifests, Reach
 
-_MARGIN = 60.0
-"""Seconds by which a file may seem older than the pin that was put before it: stamps are not exact everywhere."""
+_MARGIN = 2.0
+"""Seconds by which a file may seem older than the pin that was put before it: some stores stamp whole seconds."""
 
 
 class Why(Enum):

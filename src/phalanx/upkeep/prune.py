@@ -21,7 +21,7 @@ import msgspec
 from phalanx.catalog import Name, State, Table, apply, step
 from phalanx.clock import Deadline
 from phalanx.contents import Contents, is_deleted
-from phalanx.errors import ConflictError, InvalidInputError, StateError
+from phalanx.errors import ConflictError, CorruptionError, InvalidInputError, SnapshotExpiredError, StateError
 from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.entry import Landing
@@ -92,7 +92,13 @@ def prune(core: Core, options: Options, deadline: Deadline) -> Pruned:
             return run.go()
         except ConflictError as error:
             log.debug("prune decides anew: %s", error)
-    raise ConflictError(f"what was to be pruned was tagged {ATTEMPTS} times meanwhile: nothing was deleted, try again")
+        except (SnapshotExpiredError, CorruptionError) as error:
+            if not run.overtaken():
+                raise
+            log.debug("another prune has raised the floor meanwhile, this one begins again: %s", error)
+    raise ConflictError(
+        f"what was to be pruned was tagged, or pruned by others, {ATTEMPTS} times meanwhile: no file was deleted, try again"
+    )
 
 
 class _Run:
@@ -118,6 +124,10 @@ class _Run:
             for one in self._store.list(folder):
                 _, table, name = one.name.split("/", 2)
                 yield File(table, name, one.size, one.modified)
+
+    def overtaken(self) -> bool:
+        """Whether another prune has removed entries that this one was about to read."""
+        return self._core.log.oldest() > self._floor
 
     def waits_for_the_dead(self) -> bool:
         """Whether writers are gone that began at the very end of the log: nothing there tells yet that it is long ago."""
