@@ -17,7 +17,7 @@ from phalanx.log import item as it
 from phalanx.runs import NO_IDS, Ids, encode_ids
 from phalanx.schema import decode_schema, require_keys
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
-from phalanx.tables.stage import Progress, extend, hide, write
+from phalanx.tables.stage import Progress, Written, extend, hide, write
 from phalanx.tail.columns import conversion
 from phalanx.tail.keys import NEVER, KeySet, last_of_each, superseded
 from phalanx.tail.overlay import Shape
@@ -102,16 +102,24 @@ def stage(
     found: Found, rows: Source, datasets: Datasets, progress: Progress | None, own: Sequence[it.Layout] = ()
 ) -> Large:
     """Write a stream of rows as fragments of a version that nobody sees yet; `own` are layouts not yet committed."""
-    head = _standing(found, datasets, (*found.contents.layouts, *own))
+    head = standing(found, datasets, own)
     written = write(head, pa.RecordBatchReader.from_batches(rows.schema, rows.batches), progress)
-    version = extend(datasets, head, [written])
-    fragments = version.fragments[len(version.fragments) - len(written.fragments) :]
-    large = Large(version, fragments[0] if fragments else 0, len(fragments), written.rows, NO_IDS, found)
+    return gathered(found, head, [written], datasets)
+
+
+def gathered(found: Found, head: Version, written: Sequence[Written], datasets: Datasets) -> Large:
+    """Fragments that were written on this head, here or by processes elsewhere, as a version that nobody sees yet."""
+    version = extend(datasets, head, written)
+    added = sum(len(one.fragments) for one in written)
+    fragments = version.fragments[len(version.fragments) - added :]
+    rows = sum(one.rows for one in written)
+    large = Large(version, fragments[0] if fragments else 0, len(fragments), rows, NO_IDS, found)
     return large if not found.shape.key else msgspec.structs.replace(large, dead=_earlier(large, found.shape.key))
 
 
-def _standing(found: Found, datasets: Datasets, layouts: Sequence[it.Layout]) -> Version:
+def standing(found: Found, datasets: Datasets, own: Sequence[it.Layout] = ()) -> Version:
     """The head, with the columns that the rows have: an alteration may not be written out yet."""
+    layouts = (*found.contents.layouts, *own)
     head = datasets.open(found.table.id, found.contents.head.manifest)
     at = [one.id for one in layouts].index(found.contents.head.layout)
     steps = tuple(step for one in layouts[at + 1 :] for step in one.steps)
