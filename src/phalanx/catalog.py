@@ -21,6 +21,7 @@ from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.action import Settings
 from phalanx.log.entry import Landing, Transaction
+from phalanx.retained import Retained, pruned
 from phalanx.versions import Versions
 from phalanx.waiting import Items, Weight
 
@@ -70,6 +71,8 @@ class State(msgspec.Struct, frozen=True):
     progress: HashTrieMap[str, Mark] = HashTrieMap()
     deregistered: HashTrieMap[str, int] = HashTrieMap()
     """Incarnations whose files are no longer the lake's, and the position of the commit that said so."""
+    retained: Retained = Retained()
+    """What prune has left."""
 
 
 def within(state: State, namespace: Name) -> tuple[list[Name], list[Name]]:
@@ -200,7 +203,16 @@ def _holding(state: State, table: str, contents: Contents) -> State:
         state.properties,
         state.progress,
         state.deregistered,
+        state.retained,
     )
+
+
+def _prune(state: State, landing: Landing, action: do.Prune) -> State:
+    contents = state.contents
+    for table, ranges in action.versions:
+        if table in contents:  # or it was dropped meanwhile
+            contents = contents.insert(table, held.delete_versions(contents[table], ranges))
+    return msgspec.structs.replace(state, contents=contents, retained=pruned(state.retained, landing, action))
 
 
 def _within_table(state: State, landing: Landing, action: held.TableAction) -> State:
@@ -221,6 +233,7 @@ _STEPS: Mapping[type, Callable[[State, Landing, Any], State]] = {
     do.Untag: _untag,
     do.SetProperty: _set_property,
     do.Progress: _progress,
+    do.Prune: _prune,
     **dict.fromkeys(get_args(held.TableAction), _within_table),
 }
 
@@ -259,6 +272,7 @@ class _Dump(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     properties: list[tuple[str, str]]
     progress: list[tuple[str, Mark]]
     deregistered: list[tuple[str, int]]
+    retained: Retained
 
 
 _encoder = msgspec.msgpack.Encoder(order="sorted")
@@ -270,7 +284,7 @@ _V = TypeVar("_V")
 class Catalog:
     """The fold as the log wants it: see `phalanx.log.base.Fold`."""
 
-    version = 5
+    version = 6
 
     def empty(self) -> State:
         """See `Fold`."""
@@ -297,6 +311,7 @@ class Catalog:
                 _sorted(state.properties),
                 _sorted(state.progress),
                 _sorted(state.deregistered),
+                state.retained,
             )
         )
 
@@ -314,6 +329,7 @@ class Catalog:
             HashTrieMap(found.properties),
             HashTrieMap(found.progress),
             HashTrieMap(found.deregistered),
+            found.retained,
         )
 
 

@@ -221,10 +221,10 @@ def _replaced(
     )
 
 
-def delete_versions(contents: Contents, action: it.DeleteVersions) -> Contents:
+def delete_versions(contents: Contents, ranges: tuple[tuple[int, int], ...]) -> Contents:
     """The contents of a table some of whose versions can no longer be read."""
     merged: list[tuple[int, int]] = []
-    for first, last in sorted((*contents.deleted, *action.ranges)):
+    for first, last in sorted((*contents.deleted, *ranges)):
         if merged and first <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
         else:
@@ -356,6 +356,6 @@ _STEPS: Mapping[type, Callable[[Contents, Landing, Any], Contents]] = {
     it.DropIndex: lambda contents, _, action: forget(contents, action),
     it.Restore: restore,
     it.Advance: advance,
-    it.DeleteVersions: lambda contents, _, action: delete_versions(contents, action),
+    it.DeleteVersions: lambda contents, _, action: delete_versions(contents, action.ranges),
     **dict.fromkeys(get_args(it.Waiting), land),
 }

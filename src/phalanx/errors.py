@@ -2,7 +2,8 @@
 
     PhalanxError
     ├── ConflictError            run the transaction again on a newer snapshot
-    │   └── SchemaChangedError   the table's columns changed meanwhile: look at them, and run it again
+    │   ├── SchemaChangedError   the table's columns changed meanwhile: look at them, and run it again
+    │   └── StagingExpiredError  what was staged for it was pruned, because its pin expired: stage it again
     ├── CommitUnknownError       look first: the change may or may not be in the log
     ├── UnavailableError         back off and try again: storage did not answer, or refused for now
     │   └── DeadlineError        the deadline passed; the change is known not to be committed
@@ -38,6 +39,10 @@ class ConflictError(PhalanxError):
 
 class SchemaChangedError(ConflictError):
     """The change was made for columns that the table no longer has."""
+
+
+class StagingExpiredError(ConflictError):
+    """Files that were staged for the change were pruned: its pin was not renewed in time. Stage it again."""
 
 
 class CommitUnknownError(PhalanxError):

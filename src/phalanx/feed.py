@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from phalanx.contents import Contents, since
 from phalanx.errors import ChangesExpiredError, InvalidInputError, NotFoundError, SnapshotExpiredError
+from phalanx.pins import Hold
 from phalanx.schema import decode_schema
 from phalanx.tail.cache import Overlays
 from phalanx.tail.columns import conversion
@@ -87,10 +88,37 @@ def _expired(above: int, oldest: int) -> ChangesExpiredError:
     )
 
 
+def _require_versions(core: Core, table: str, above: int, upto: int, oldest: int) -> None:
+    """Refuse changes between versions of which one was pruned or deleted: what a row was before may be gone."""
+    now = core.log.view.state.contents.get(table)
+    if now is None or not now.deleted:
+        return
+    first, last = now.versions.at(above), now.versions.at(upto)
+    if last is None:
+        return
+    low = 1 if first is None else first.version
+    if any(start <= last.version and low <= end for start, end in now.deleted):
+        raise ChangesExpiredError(
+            f"versions {low} to {last.version} of the table are not all kept: read it as a whole, and follow its changes "
+            f"from there (the log goes back to {oldest})"
+        )
+
+
+def _held(core: Core, table: str, above: int, upto: int) -> Hold:
+    """A hold on all that changes are read from; refused if some of it is gone."""
+    try:
+        held = core.hold(max(above, 1), whole=True)
+    except SnapshotExpiredError as error:
+        raise _expired(above, core.log.oldest()) from error
+    _require_versions(core, table, above, upto, core.log.oldest())
+    return held
+
+
 def _walk(core: Core, table: str, above: int, upto: int) -> Iterator[tuple[dict[int, int], Changed]]:
     """Changes in order, and the times of the positions that they may have (rule J3)."""
     follower: Follower | None = None
     times: dict[int, int] = {}
+    held = _held(core, table, above, upto)  # until the last row was given
     try:
         for walked in core.log.walk(max(above, 1), upto):  # the first entry is the lake's, no table is in it
             times[walked.position] = walked.time
@@ -110,6 +138,7 @@ def _walk(core: Core, table: str, above: int, upto: int) -> Iterator[tuple[dict[
     if follower is not None:
         for changed in follower.rest():
             yield times, changed
+    del held
 
 
 def _batches(core: Core, here: Found, above: int, upto: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

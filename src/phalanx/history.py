@@ -145,6 +145,11 @@ def _ranges(ranges: tuple[tuple[int, int], ...]) -> str:
     return ", ".join(f"{first}-{last}" if first < last else str(first) for first, last in ranges)
 
 
+def _versions(tables: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]) -> str:
+    many = sum(last - first + 1 for _, ranges in tables for first, last in ranges)
+    return f", {many} version{'' if many == 1 else 's'} of tables" if many else ""
+
+
 def _dotted(name: tuple[str, ...]) -> str:
     return ".".join(name)
 
@@ -163,4 +168,5 @@ _WORDS: Mapping[type, Callable[[Any], str]] = {
     do.Untag: lambda a: f"remove tag {a.name}",
     do.SetProperty: lambda a: f"remove property {a.key}" if a.value is None else f"set property {a.key}",
     do.Progress: lambda a: f"source {a.source} reaches {a.new}",
+    do.Prune: lambda a: f"prune below {a.floor}" + _versions(a.versions),
 }

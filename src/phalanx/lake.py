@@ -18,21 +18,19 @@ from phalanx.describe import TableInfo
 from phalanx.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from phalanx.log import action as do
 from phalanx.log.action import Settings
-from phalanx.log.check import Problem
 from phalanx.log.log import Log
 from phalanx.names import parse_name, parse_word
 from phalanx.naming import Naming
 from phalanx.objects import Store, open_store
 from phalanx.past import Past
+from phalanx.pins import LIFE
 from phalanx.snapshot import Snapshot
 from phalanx.table import Table
 from phalanx.transaction import Transaction, create_table
 from phalanx.txn.core import Core, find
 from phalanx.txn.transaction import Isolation, Work, again
 from phalanx.upkeep.background import Background
-from phalanx.upkeep.check import check_tables
-from phalanx.upkeep.flush import Flushed, flush
-from phalanx.upkeep.optimize import Done, Optimized, Options, optimize, optimize_all
+from phalanx.upkeeping import Kept
 from phalanx.writer import Writer
 
 if TYPE_CHECKING:
@@ -79,15 +77,16 @@ def join(
     agree: Mapping[str, object] | None = None,
     timeout: float,
     carry: bool = True,
+    pin_life: float = LIFE,
 ) -> "Lake":
     """Open the lake in a store, or create it with these settings if there is none."""
     try:
-        lake = Lake(store, Log.open(store, Catalog(), clock), clock, timeout, carry=carry)
+        lake = Lake(store, Log.open(store, Catalog(), clock), clock, timeout, carry=carry, pin_life=pin_life)
     except NotFoundError:
         if found is None:
             raise
         log = Log.begin(store, Catalog(), clock, Deadline.after(clock, timeout))
-        lake = Lake(store, log, clock, timeout, carry=carry)
+        lake = Lake(store, log, clock, timeout, carry=carry, pin_life=pin_life)
         try:
             lake.commit([do.Found(found)])
         except AlreadyExistsError:
@@ -101,14 +100,23 @@ def join(
     return lake
 
 
-class Lake(Naming, Past):
+class Lake(Naming, Past, Kept):
     """A handle on a lake. Safe to use from many threads; open one in each process."""
 
-    def __init__(self, store: Store, log: Log[State], clock: Clock, timeout: float, *, carry: bool = True) -> None:
+    def __init__(
+        self,
+        store: Store,
+        log: Log[State],
+        clock: Clock,
+        timeout: float,
+        *,
+        carry: bool = True,
+        pin_life: float = LIFE,
+    ) -> None:
         self._store = store
         self._log = log
         self._clock = clock
-        self._core = Core(store, log, clock, timeout, carry=carry)
+        self._core = Core(store, log, clock, timeout, carry=carry, pin_life=pin_life)
         self._committer = self._core.committer
         self._background = Background(self._core)
         self._committer.upkeep = self._background
@@ -215,40 +223,6 @@ class Lake(Naming, Past):
         """A new idempotency token: keep it with your work, and give it to every attempt of the same transaction."""
         return f"{self.version}-{self._clock.token(16).hex()}"
 
-    def flush(self, name: str | None = None, *, timeout: float | None = None) -> dict[str, Flushed]:
-        """Write out what is pending in one table, or in all. No row changes; readers get faster."""
-        deadline = self._core.deadline(300.0 if timeout is None else timeout)
-        return {one: flush(self._core, self[one].id, deadline) for one in ([name] if name else self.tables())}
-
-    def optimize(  # noqa: PLR0913 - each is a choice of its own
-        self,
-        name: str | None = None,
-        *,
-        budget: int = 5,
-        max_bytes: int | None = None,
-        max_time: float | None = None,
-        dry_run: bool = False,
-        cluster_by: str | Sequence[str] = (),
-        progress: Callable[[Done], None] | None = None,
-        threads: int = 2,
-        timeout: float | None = None,
-    ) -> dict[str, Optimized]:
-        """Flush one table, or all, rewrite small fragments and those with deleted rows, and index. No row changes.
-
-        With `cluster_by`, rows are put in the order of these columns. A group that changed meanwhile is planned again
-        `budget` times; no group is begun after `max_time` seconds, nor beyond `max_bytes` of data for each table.
-        """
-        columns = (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by)
-        how = Options(budget, max_bytes, max_time, dry_run, columns, progress, threads).checked()
-        deadline = self._core.deadline(3600.0 if timeout is None else timeout)
-        if name is not None:
-            return {name: optimize(self._core, self[name].id, deadline, how)}
-        return optimize_all(self._core, deadline, how)
-
-    def check(self) -> list[Problem]:
-        """What is wrong with the tables: versions that do not open, and what others wrote past the log."""
-        return check_tables(self._core)
-
     def describe(self, name: str) -> TableInfo:
         """A table's columns, key, rows, head and tail; nothing is scanned."""
         return self.refresh().describe(name)
@@ -284,6 +258,7 @@ class Lake(Naming, Past):
             writer.close()
         self._background.close()
         self._committer.close()
+        self._core.pins.close()
         self._log.close()
 
     def __enter__(self) -> Self:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from phalanx.log import action as do
 from phalanx.names import parse_name, parse_word
 from phalanx.snapshot import Snapshot
+from phalanx.upkeep.due import check_habit
 from phalanx.upkeep.limits import check_property
 
 
@@ -55,6 +56,7 @@ class Naming(ABC):
     def set_property(self, key: str, value: str | None, *, timeout: float | None = None) -> int:
         """Set a property of the lake, or remove it with None."""
         check_property(key, value)
+        check_habit(key, value)
         return self.commit([do.SetProperty(parse_word(key, "property"), value)], timeout=timeout)
 
     def progress(self, source: str) -> int | None:

@@ -23,10 +23,13 @@ _ASIDE = "phalanx_restoring_"
 def restore(core: Core, past: View[State], names: Sequence[str] | None, *, note: str, timeout: float | None) -> int:
     """Bring back some tables, or all of them, as they were at a version of the past; the version it landed on."""
     now = core.refresh()
+    pin, held = core.pins.staging(), core.hold(past.position)
     actions = _some(core, past, now, names) if names is not None else _all(core, past, now)
     if not actions:
         return now.position
-    return core.commit(actions, timeout, note=note or f"restore version {past.position}")
+    landed = core.commit(actions, timeout, note=note or f"restore version {past.position}", pins=[pin])
+    del held  # until now: what was there then is named again
+    return landed
 
 
 def _some(core: Core, past: View[State], now: View[State], names: Sequence[str]) -> list[do.Action]:

@@ -99,3 +99,11 @@ def require_keys(rows: pa.RecordBatch | pa.Table, key: Sequence[str]) -> None:
     for name in key:
         if rows.column(name).null_count:
             raise InvalidInputError(f"column {name!r} is part of the key, and cannot be null: give every row a key")
+
+
+def require_values(rows: pa.Table) -> pa.Table:
+    """The rows, if no column is null that must not be."""
+    for field in rows.schema:
+        if not field.nullable and rows.column(field.name).null_count:
+            raise InvalidInputError(f"this update would make column {field.name!r} null, which it cannot be")
+    return rows

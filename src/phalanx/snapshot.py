@@ -22,10 +22,11 @@ class Snapshot:
     def __init__(self, view: View[State], core: Core) -> None:
         self._view = view
         self._core = core
+        self._held = core.hold(view.position)
 
     def __getitem__(self, name: str) -> SnapshotTable:
         """A table at this version."""
-        return SnapshotTable(self._core, find(self._view, name))
+        return SnapshotTable(self._core, find(self._view, name), self._held)
 
     def found(self, name: str) -> Found:
         """A table as the fold has it."""

@@ -6,23 +6,21 @@ was created under its name. Every change is one statement, committed when the ca
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from phalanx import indexing
 from phalanx.altering import Alterable
 from phalanx.errors import InvalidInputError, NotFoundError
-from phalanx.frames import as_polars
 from phalanx.indexing import IndexInfo
-from phalanx.tail.search import Search, Vector
+from phalanx.readable import Readable, SnapshotTable
+from phalanx.tail.search import Vector
 from phalanx.txn.core import Core, Found, locate
 from phalanx.txn.dated import at_version, landed
 from phalanx.txn.statement import Statements
+from phalanx.upkeep.window import Previous, previous_mode
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
     import pyarrow as pa
 
     from phalanx.log.item import Step
@@ -35,137 +33,7 @@ if TYPE_CHECKING:
 Progress = Callable[[int], None]
 
 
-class Readable(ABC):
-    """What every table can be asked."""
-
-    _core: Core
-
-    @property
-    @abstractmethod
-    def _shape(self) -> Shape: ...
-
-    @abstractmethod
-    def _found(self) -> Found: ...
-
-    @abstractmethod
-    def _reading(self) -> Reading: ...
-
-    @property
-    def name(self) -> str:
-        """The table's name."""
-        return ".".join(self._found().name)
-
-    @property
-    def id(self) -> str:
-        """The table's incarnation."""
-        return self._shape.table
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        return self._found().shape.schema
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The columns that make up the key; empty without one."""
-        return self._shape.key
-
-    @property
-    def version(self) -> int:
-        """How often the table's rows were changed, its creation included."""
-        return self._found().contents.version
-
-    def scan(
-        self,
-        columns: Sequence[str] | None = None,
-        where: str | None = None,
-        limit: int | None = None,
-        *,
-        batch_size: int | None = None,
-    ) -> pa.RecordBatchReader:
-        """Rows as a stream of Arrow batches, with bounded memory."""
-        return self._reading().scan(columns, where, limit, batch_size)
-
-    def to_arrow(
-        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
-    ) -> pa.Table:
-        """Rows as an Arrow table."""
-        return self._reading().table(columns, where, limit)
-
-    def to_pandas(
-        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
-    ) -> pd.DataFrame:
-        """Rows as a pandas frame."""
-        return self.to_arrow(columns, where, limit).to_pandas()
-
-    def to_polars(
-        self, columns: Sequence[str] | None = None, where: str | None = None, limit: int | None = None
-    ) -> pl.DataFrame:
-        """Rows as a polars frame."""
-        return as_polars(self.to_arrow(columns, where, limit))
-
-    def count(self, where: str | None = None) -> int:
-        """The number of rows, or of those that match."""
-        return self._reading().count(where)
-
-    def get(self, key: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a key's value
-        """The row of a key (of a tuple, if the key has several columns), or None."""
-        return self._reading().get(key)
-
-    def get_many(self, keys: Iterable[Any], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of these keys, in no particular order; keys that are absent have none, and each counts once."""
-        return self._reading().get_many(keys, columns)
-
-    def search(
-        self,
-        vector: Vector | None = None,
-        *,
-        text: str | None = None,
-        k: int = 10,
-        where: str | None = None,
-        columns: Sequence[str] | None = None,
-        vector_column: str | None = None,
-        text_column: str | None = None,
-        metric: str = "l2",
-        **options: Any,  # noqa: ANN401 - Lance's own: nprobes, refine_factor, ef, …
-    ) -> pa.Table:
-        """The k rows nearest to a vector, or whose text matches best, or both (fused by rank), best first.
-
-        Rows that are not flushed or not indexed yet are found too. Full text needs an index; vectors do not.
-        """
-        reading = self._reading()
-        if reading.overlay.converts:
-            reading = self._core.overlays.settled(reading.overlay)
-        search = Search(reading, columns, where, k)
-        if vector is not None and text is None:
-            return search.by_vector(vector, vector_column, metric, options)
-        if text is None:
-            raise InvalidInputError("give a vector to search by, a text, or both")
-        version = self._core.overlays.written_out(reading.overlay)
-        if vector is None:
-            return search.by_text(version, text, text_column)
-        return search.by_both(version, vector, text, (vector_column, text_column), metric, options)
-
-
-class SnapshotTable(Readable):
-    """A table at one version of the lake; later commits do not change it."""
-
-    def __init__(self, core: Core, found: Found) -> None:
-        self._core = core
-        self._here = found
-
-    @property
-    def _shape(self) -> Shape:
-        return self._here.shape
-
-    def _found(self) -> Found:
-        return self._here
-
-    def _reading(self) -> Reading:
-        return self._core.reading(self._here)
-
-    def __repr__(self) -> str:
-        return f"<Table {self.name} at version {self._here.position}>"
+__all__ = ["Readable", "SnapshotTable", "Table", "TransactionTable"]
 
 
 class Table(Readable, Alterable):
@@ -187,14 +55,18 @@ class Table(Readable, Alterable):
         stage: bool | None = None,
         progress: Progress | None = None,
         note: str = "",
+        prune_previous: Previous = False,
         timeout: float | None = None,
     ) -> int:
         """Add rows; on a table with a key, they replace those of the same key. The version it landed on.
 
         `stage` decides whether rows are written as files first (True) or travel in the log (False); by size otherwise.
-        `progress` is called with the number of rows written so far.
+        `progress` is called with the number of rows written so far. With `prune_previous` (True, "eager" or "background"),
+        earlier versions are pruned afterwards, under the lake's window.
         """
-        return self._write(timeout, note, lambda statements: statements.put(rows, progress, stage, "append"))
+        return self._write(
+            timeout, note, lambda statements: statements.put(rows, progress, stage, "append"), prune_previous
+        )
 
     def upsert(
         self,
@@ -203,12 +75,15 @@ class Table(Readable, Alterable):
         stage: bool | None = None,
         progress: Progress | None = None,
         note: str = "",
+        prune_previous: Previous = False,
         timeout: float | None = None,
     ) -> int:
         """Add rows, or replace those of the same key; the last of equal keys counts."""
         if not self.key:
             raise InvalidInputError("upsert needs a key, and this table has none: use append")
-        return self._write(timeout, note, lambda statements: statements.put(rows, progress, stage, "upsert"))
+        return self._write(
+            timeout, note, lambda statements: statements.put(rows, progress, stage, "upsert"), prune_previous
+        )
 
     def insert(self, rows: object, *, note: str = "", timeout: float | None = None) -> int:
         """Add rows whose keys must not exist; otherwise nothing changes, and the error names one."""
@@ -221,11 +96,15 @@ class Table(Readable, Alterable):
         stage: bool | None = None,
         progress: Progress | None = None,
         note: str = "",
+        prune_previous: Previous = False,
         timeout: float | None = None,
     ) -> int:
         """Replace all rows by these."""
         return self._write(
-            timeout, note, lambda statements: statements.put(rows, progress, stage, "overwrite", replace=True)
+            timeout,
+            note,
+            lambda statements: statements.put(rows, progress, stage, "overwrite", replace=True),
+            prune_previous,
         )
 
     def delete(self, where: str, *, note: str = "", timeout: float | None = None) -> int:
@@ -263,11 +142,20 @@ class Table(Readable, Alterable):
         """The indexes of this table, the one that its key keeps included, and how much they cover."""
         return indexing.listed(self._core, self.id)
 
-    def _write(self, timeout: float | None, note: str, run: Callable[[Statements], int]) -> int:
+    def _write(
+        self,
+        timeout: float | None,
+        note: str,
+        run: Callable[[Statements], int],
+        prune_previous: Previous | None = None,
+    ) -> int:
+        mode = previous_mode(prune_previous or False, self._core.log.view.state.properties)
         statements = Statements(self._core, self._shape, timeout, note)
         self._background.make_room(self.id, self._core.deadline(timeout))
         landed = run(statements)
         self._background.wrote(self.id, landed)
+        if mode is not None:
+            self._background.prune_previous(self.id, mode)
         return landed
 
     def _found(self) -> Found:

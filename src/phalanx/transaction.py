@@ -13,6 +13,7 @@ from phalanx.names import parse_name, parse_word
 from phalanx.table import TransactionTable
 from phalanx.txn.transaction import Work
 from phalanx.upkeep.background import Background
+from phalanx.upkeep.due import check_habit
 from phalanx.upkeep.limits import check_property
 
 
@@ -72,6 +73,7 @@ class Transaction:
     def set_property(self, key: str, value: str | None) -> None:
         """Set a property of the lake, or remove it with None."""
         check_property(key, value)
+        check_habit(key, value)
         self._work.change(do.SetProperty(parse_word(key, "property"), value))
 
     def record_progress(self, source: str, new: int, *, expected: int | None) -> None:

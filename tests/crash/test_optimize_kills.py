@@ -18,7 +18,8 @@ from phalanx.lake import Lake
 from phalanx.log import item as it
 from phalanx.tables import rewrite
 from phalanx.testing import Process
-from phalanx.txn.conflict import RULES, Conflict, Kind
+from phalanx.txn.conflict import RULES
+from phalanx.txn.verdict import Conflict, Kind
 from phalanx.upkeep import groups
 from phalanx.upkeep.optimize import Options, optimize
 from tests.crash.steps import AFTER, Death, Held, Steps, dying, rows, stepping

@@ -103,7 +103,13 @@ class Model:
         self.properties: dict[str, str] = {}
         self.progress: dict[str, int] = {}
         self.deregistered: dict[str, int] = {}
+        self.floor = 1
+        self.kept: set[int] = set()
         self.position = 0
+
+    def has(self, position: int) -> bool:
+        """Whether a position can be read."""
+        return position >= self.floor - 1 or position in self.kept
 
     def run(self, action: Any) -> None:
         """Do an action, by the name it has in the log."""
@@ -172,6 +178,7 @@ class Model:
     def _tag(self, name: str, position: int, move: bool) -> None:
         self._need(position <= self.position, "MISSING")
         self._need(move or self.tags.get(name, position) == position, "EXISTS")
+        self._need(self.tags.get(name) == position or self.has(position), "IN_USE")
         self.tags[name] = position
 
     def _untag(self, name: str) -> None:
@@ -216,9 +223,26 @@ class Model:
         self._need(self.held[table].layouts[-1].id == base, "REPLAN")
         self.held[table].alter(self.position, layout)
 
-    def _restore(self, table: str, _: int, head: int, row_id: int, layouts: Any, indexes: Any) -> None:
+    def _prune(self, floor: int, _: int, __: int, kept: Any, ___: Any, versions: Any, by_itself: bool = False) -> None:
+        self._need(not by_itself or self.properties.get("upkeep") == "on", "IN_USE")
+        self._need(floor < self.position, "MISSING")
+        for position in self.tags.values():
+            self._need(position >= floor - 1 or position in kept or not self.has(position), "VOID")
+        for table, ranges in versions:
+            if table in self.held:
+                try:
+                    self._delete_versions(table, ranges)
+                except RefusalError:
+                    raise RefusalError("VOID") from None
+        if floor >= self.floor:
+            self.floor, self.kept = floor, set(kept)
+        self.kept = {one for one in self.kept if one < self.floor - 1}
+
+    def _restore(self, table: str, source: int, head: int, row_id: int, layouts: Any, indexes: Any) -> None:
         self._need(table in self.held, "MISSING")
         held = self.held[table]
+        then = max((version for version, at in held.landed.items() if at <= source), default=0)
+        self._need(self.has(source) and then not in held.deleted, "IN_USE")
         held.layouts = list(layouts)
         held.indexes = [(index.name, index.column, index.since) for index in indexes]
         held.generation = self.position

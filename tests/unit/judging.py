@@ -7,7 +7,8 @@ from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
 from phalanx.schema import encode_schema
-from phalanx.txn.conflict import Already, Go, Kind, Verdict, judge
+from phalanx.txn.conflict import judge
+from phalanx.txn.verdict import Already, Go, Kind, Verdict
 
 A, B, C, D, E, F = (letter * 32 for letter in "abcdef")
 MADE, BASE_END, LANDED, JUDGED = 8, 9, 10, 11

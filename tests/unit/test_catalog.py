@@ -13,6 +13,7 @@ from phalanx.errors import CorruptionError
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing
+from phalanx.retained import Retained
 from phalanx.versions import Landed, Versions, pack_versions
 from tests.unit.folding import FIRST, FOLD, PAYLOADS, ROWS, SCHEMA, A, B, alter, fold, prepared, transaction
 
@@ -116,6 +117,12 @@ EFFECTS: list[tuple[do.Action, Callable[[State], object], object, object]] = [
         ((), (2, 7, 0, 1)),
         (((1, 1),), (2, 7, 0, 1)),
     ),
+    (
+        do.Prune(6, 8, 5, (2, 7), ((b"p" * 16, 3),), ((A, ((1, 1),)), (B, ((1, 4),)))),
+        lambda s: (s.contents[A].deleted, s.retained, held(s)),
+        ((), Retained(), (2, 7, 0, 1)),
+        (((1, 1),), Retained(6, (2,), 8, ((b"p" * 16, 3),), 5, 9, 9), (2, 7, 0, 1)),
+    ),
 ]
 ALSO: dict[type, set[str]] = {
     do.CreateTable: {"tables", "names", "contents"},
@@ -123,6 +130,7 @@ ALSO: dict[type, set[str]] = {
     do.DeregisterTable: {"tables", "names", "contents", "deregistered"},
     do.ReviveTable: {"tables", "names", "contents"},
     do.RenameTable: {"tables", "names"},
+    do.Prune: {"contents", "retained"},
 }
 """The kinds of action that change more than one part of the state."""
 

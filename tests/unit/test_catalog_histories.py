@@ -17,7 +17,8 @@ from phalanx.log import base as bases
 from phalanx.log import item as it
 from phalanx.log.cursor import Cursor
 from phalanx.log.entry import Entry, Landing, Transaction
-from phalanx.txn.conflict import Conflict, judge_action
+from phalanx.txn.conflict import judge_action
+from phalanx.txn.verdict import Conflict
 from phalanx.versions import Versions, pack_versions
 from tests.unit.folding import FOLD, LAKE, SCHEMA, A, B, fold, prepared, transaction
 

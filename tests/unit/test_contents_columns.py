@@ -142,7 +142,7 @@ def test_deleted_versions_are_those_that_were_said(said: list[list[tuple[int, in
     before = table(it.Put(A, INLINE))
     contents, gone = before, set[int]()
     for ranges in said:
-        contents = held.delete_versions(contents, it.DeleteVersions(A, tuple(ranges)))
+        contents = held.delete_versions(contents, tuple(ranges))
         gone |= {version for first, last in ranges for version in range(first, last + 1)}
         assert [version for version in range(40) if held.is_deleted(contents, version)] == sorted(gone)
         flat = [edge for one in contents.deleted for edge in one]

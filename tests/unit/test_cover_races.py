@@ -211,10 +211,11 @@ def test_a_rewrite_meets_indexes_that_were_announced_since_it_was_planned(
     def covered_meanwhile(*arguments: Any) -> Any:
         made = run(*arguments)
         [first, *_] = head(lake, "t").fragments
+        pin = other._core.pins.staging()
         version = other._core.datasets.own(lake["t"].id, head(other, "t").manifest)
         built = [indexes.build(version, spec, [first]) for spec in covering.wanted(found(other, "t"))]
         here = found(other, "t")
-        covering._announced(other._core, here, {one.name: one for one in built if one is not None}, soon())
+        covering._announced(other._core, here, {one.name: one for one in built if one is not None}, soon(), pin)
         assert set(coverage(other, "t").values()) == {(1, 2)}
         return made
 

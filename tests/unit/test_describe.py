@@ -99,6 +99,8 @@ WORDS: list[tuple[do.Action, str]] = [
     (do.SetProperty("k", "v"), "set property k"),
     (do.SetProperty("k", None), "remove property k"),
     (do.Progress("feed", 1, 2), "source feed reaches 2"),
+    (do.Prune(41, 7, 9), "prune below 41"),
+    (do.Prune(1, 7, 9, versions=((T, ((1, 2), (4, 4))),)), "prune below 1, 3 versions of tables"),
     (it.Put(T, it.Inline(0, 1)), "append 1 row to n.t"),
     (it.Put(T, it.Staged(1, 0, 1, 2, 0, 0, 0, 2, True)), "append 2 rows in bulk to n.t"),
     (it.Upsert(T, it.Inline(0, 2)), "upsert 2 rows into n.t"),

@@ -38,6 +38,8 @@ def every_action() -> list[do.Action]:
         do.Untag("release"),
         do.SetProperty("prune.protect", "600"),
         do.Progress("feed", None, 7),
+        do.Prune(41, 44, 1_700_000_000_000_000),
+        do.Prune(41, 44, 9, (3, 7), ((b"p" * 16, 40),), ((TABLE, ((1, 1), (3, 5))),), by_itself=True),
         do.CreateTable(("turns",), TABLE, {}, b"schema", ("id", "part"), 1 << 63),
         *every_item(),
         it.Flush(TABLE, 2, 1 << 63, 40, 42, (1 << 63) + 1, 900, 950, 2),

@@ -18,10 +18,10 @@ from phalanx.lake import Lake
 from phalanx.log.action import Progress
 from phalanx.objects.memory import MemoryStore
 from phalanx.testing import ManualClock
-from phalanx.txn.conflict import Conflict, Kind
 from phalanx.txn.core import find
 from phalanx.txn.intent import Intent, Read, Rebased
 from phalanx.txn.transaction import Work
+from phalanx.txn.verdict import Conflict, Kind
 from tests.lakes import handle
 
 

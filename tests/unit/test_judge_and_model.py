@@ -14,7 +14,8 @@ from phalanx.contents import Contents
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
-from phalanx.txn.conflict import Conflict, Go, judge
+from phalanx.txn.conflict import judge
+from phalanx.txn.verdict import Conflict, Go
 from phalanx.versions import Versions, pack_versions
 from tests.unit.judge_model import SCHEMAS, Held, Model, RefusalError
 
@@ -58,7 +59,17 @@ ACTIONS: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(do.RenameTable, PARTS, IDS, PARTS),
     st.builds(do.PutTag, st.sampled_from("ab"), FEW | st.integers(0, 30), st.booleans()),
     st.builds(do.Untag, st.sampled_from("ab")),
-    st.builds(do.SetProperty, st.just("k"), st.none() | st.just("v")),
+    st.builds(do.SetProperty, st.sampled_from(["k", "upkeep"]), st.none() | st.sampled_from(["v", "on"])),
+    st.builds(
+        do.Prune,
+        st.integers(1, 12),
+        FEW,
+        FEW,
+        st.lists(st.integers(0, 9), max_size=3).map(tuple),
+        st.just(()),
+        st.lists(st.tuples(IDS, RANGES), max_size=2).map(tuple),
+        st.sampled_from([False, False, True]),
+    ),
     st.builds(do.Progress, st.sampled_from("fg"), st.none() | FEW, FEW),
 )
 ITEMS: st.SearchStrategy[do.Action] = st.one_of(
@@ -254,6 +265,7 @@ class JudgeAndFold(RuleBasedStateMachine):
         assert dict(state.properties.items()) == model.properties
         assert {name: held.number for name, held in state.progress.items()} == model.progress
         assert dict(state.deregistered.items()) == model.deregistered
+        assert (state.retained.floor, set(state.retained.kept)) == (model.floor, model.kept)
         assert {name: held.created for name, held in state.tables.items()} == {
             name: model.held[table].created for name, table in model.tables.items()
         }

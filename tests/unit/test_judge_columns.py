@@ -8,7 +8,8 @@ import pytest
 from phalanx.catalog import apply
 from phalanx.log import action as do
 from phalanx.log import item as it
-from phalanx.txn.conflict import Conflict, Go, Kind, judge
+from phalanx.txn.conflict import judge
+from phalanx.txn.verdict import Conflict, Go, Kind
 from tests.unit.judging import (
     BASE_END,
     FIRST,

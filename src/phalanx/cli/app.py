@@ -17,6 +17,7 @@ from phalanx.cli import (
     log,
     optimize,
     overview,
+    prune,
     query,
     restore,
     search,
@@ -70,6 +71,7 @@ app.command("rename")(table.rename)
 app.command("drop")(table.drop)
 app.command("flush")(upkeep.flush)
 app.command("optimize")(optimize.optimize)
+app.command("prune")(prune.prune)
 app.command("tag")(catalog.tag)
 app.command("log")(log.log)
 app.command("check")(check.check)

@@ -1,6 +1,5 @@
 """The verb `optimize`: small fragments and deleted rows of a table, or of all, are written anew. No row changes."""
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated
@@ -13,17 +12,13 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from phalanx.amounts import seconds, shown_size, size
 from phalanx.cli.output import JsonOption, LakeArgument, StorageOption, counted, opened, plain, show
 from phalanx.clock import SYSTEM
-from phalanx.errors import InvalidInputError
 from phalanx.upkeep.optimize import Done, Optimized
 
 _PATIENCE = 7 * 24 * 3600.0
 _BAR = 30
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?) *([a-z]*)", re.IGNORECASE)
-_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_BYTES |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
-_SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 def optimize(
@@ -49,14 +44,14 @@ def optimize(
     as_json: JsonOption = False,
 ) -> None:
     """Flush a table, or all, rewrite small fragments and those with deleted rows, and index them."""
-    size = None if max_bytes is None else _amount(max_bytes, _BYTES, "--max-bytes", "64MB")
-    seconds = None if max_time is None else _amount(max_time, _SECONDS, "--max-time", "10m")
+    most = None if max_bytes is None else size(max_bytes, "--max-bytes")
+    until = None if max_time is None else seconds(max_time, "--max-time")
     with opened(lake, option) as found, _bar() as moved:
         done = found.optimize(
             table,
             budget=budget,
-            max_bytes=None if size is None else int(size),
-            max_time=seconds,
+            max_bytes=most,
+            max_time=until,
             dry_run=dry_run,
             cluster_by=cluster_by or (),
             progress=moved.append,
@@ -64,14 +59,6 @@ def optimize(
             timeout=_PATIENCE,
         )
     show(done, as_json, lambda: "\n".join(_said(done, dry_run=dry_run)) or "there are no tables")
-
-
-def _amount(text: str, units: Mapping[str, int], option: str, example: str) -> float:
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None or found[2].lower() not in units:
-        known = ", ".join(unit for unit in units if unit)
-        raise InvalidInputError(f"{option} takes a number and a unit ({known}), for example {option} {example}")
-    return float(found[1]) * units[found[2].lower()]
 
 
 def _said(done: Mapping[str, Optimized], *, dry_run: bool) -> Iterator[str]:
@@ -85,7 +72,7 @@ def _said(done: Mapping[str, Optimized], *, dry_run: bool) -> Iterator[str]:
 def _planned(name: str, one: Optimized) -> str:
     if not one.rewritten and not one.skipped:
         return f"{name} is in order: {counted(one.before, 'fragment')}"
-    return f"{name}: would rewrite {counted(one.rewritten, 'group')} of {counted(one.before, 'fragment')}, {_size(one.read)}"
+    return f"{name}: would rewrite {counted(one.rewritten, 'group')} of {counted(one.before, 'fragment')}, {shown_size(one.read)}"
 
 
 def _rewrote(name: str, one: Optimized) -> str:
@@ -93,14 +80,7 @@ def _rewrote(name: str, one: Optimized) -> str:
         return f"{name} is in order: {counted(one.after, 'fragment')}"
     others = f"; {counted(one.by_others, 'group')} done by others" if one.by_others else ""
     became = f"{counted(one.before, 'fragment')} became {one.after:,}"
-    return f"rewrote {name}: {became}, {_size(one.read)} read and {_size(one.written)} written{others}"
-
-
-def _size(number: int) -> str:
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if number >= factor:
-            return f"{number / factor:,.1f} {unit}"
-    return f"{number} bytes"
+    return f"rewrote {name}: {became}, {shown_size(one.read)} read and {shown_size(one.written)} written{others}"
 
 
 @contextmanager
@@ -127,7 +107,7 @@ def _line(last: Done | None, spinner: Spinner, seconds: float) -> Table:
         Text("looking" if last is None else plain(last.table), style="bold"),
         ProgressBar(total=last.of_bytes or 1 if last else 1, completed=last.bytes if last else 0, width=_BAR),
         Text("" if last is None else f"{last.groups} of {counted(last.of, 'group')}", style="green"),
-        Text("" if last is None else f"{_size(last.bytes)} of {_size(last.of_bytes)}", style="cyan"),
+        Text("" if last is None else f"{shown_size(last.bytes)} of {shown_size(last.of_bytes)}", style="cyan"),
         Text(f"{int(seconds) // 60}:{int(seconds) % 60:02}", style="dim"),
     )
     return grid

@@ -23,6 +23,7 @@ from phalanx.cli.output import (
 from phalanx.describe import TableInfo, TableSummary
 from phalanx.lake import Lake
 from phalanx.snapshot import Snapshot
+from phalanx.upkeep.due import Due
 
 
 def overview(
@@ -41,6 +42,8 @@ def overview(
             info = at.describe(table)
             show(info, as_json, lambda: _table(info))
             return
+        quiet = at.properties().get("upkeep") == "off" or version is not None or tag is not None
+        due = [] if quiet else found.due()
         value = {
             "uri": found.uri,
             "id": found.id,
@@ -51,8 +54,9 @@ def overview(
             "tags": at.tags(),
             "properties": at.properties(),
             "settings": found.settings,
+            "due": due,
         }
-        show(value, as_json, lambda: _lake(found, at))
+        show(value, as_json, lambda: _lake(found, at, due))
 
 
 def summary_grid(tables: list[TableSummary]) -> Table | str:
@@ -61,7 +65,7 @@ def summary_grid(tables: list[TableSummary]) -> Table | str:
     return grid(["table", "version", "changed at", "pending", "created at", "id"], rows, "no tables")
 
 
-def _lake(found: Lake, at: Snapshot) -> Group:
+def _lake(found: Lake, at: Snapshot, due: list[Due]) -> Group:
     rows = [
         ("lake", found.uri),
         ("id", found.id),
@@ -70,6 +74,7 @@ def _lake(found: Lake, at: Snapshot) -> Group:
         ("namespaces", ", ".join(at.namespaces()) or "none"),
         ("tags", ", ".join(f"{name} = {version}" for name, version in at.tags().items()) or "none"),
         *((f"property {key}", text) for key, text in at.properties().items()),
+        *((f"due: {one.what}", f"{one.table}: {one.why}" if one.table else one.why) for one in due),
     ]
     return Group(facts(rows), Text(), summary_grid(at.summaries()))
 

@@ -144,6 +144,22 @@ class Progress(_Action, frozen=True, tag="progress"):
     new: Number
 
 
+class Prune(_Action, frozen=True, tag="prune"):
+    """What may go (rule E1): entries below `floor`, versions of tables, staged files that nobody is going to name.
+
+    `kept` are positions below the floor that tags and pins need. Files go that were there when the log ended at `since`,
+    all older than `cutoff`; those of the writers in `exempt` stay. `by_itself` says that nobody asked for it.
+    """
+
+    floor: Annotated[int, Meta(ge=1, le=(1 << 63) - 1)]
+    since: Position
+    cutoff: Position
+    kept: tuple[Position, ...] = ()
+    exempt: tuple[tuple[Annotated[bytes, Meta(min_length=16, max_length=16)], Position], ...] = ()
+    versions: tuple[tuple[Table, tuple[tuple[Position, Position], ...]], ...] = ()
+    by_itself: bool = False
+
+
 Action = (
     Found
     | CreateNamespace
@@ -158,6 +174,7 @@ Action = (
     | Untag
     | SetProperty
     | Progress
+    | Prune
     | item.Item
     | item.Upkeep
     | item.Indexing

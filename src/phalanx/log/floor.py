@@ -109,24 +109,25 @@ def put_base(store: Store, name: str, base: Base[S], fold: Fold[S], deadline: De
         raise CorruptionError(msg)
 
 
-def sweep(store: Store, grace: float) -> Trimmed:
-    """Delete what lies below the highest floor that is old enough."""
+def sweep(store: Store, grace: float, below: int | None = None) -> Trimmed:
+    """Delete what lies below the highest floor that is old enough, or only what lies below a position."""
     floors = _floors(store)
     if not floors:
         msg = f"{store.uri} shows no floor: nothing was deleted; try again"
         raise StateError(msg)
     settled = max(floors) if store.probes else _settled(store, floors, grace)
-    below = [
+    settled = settled if below is None else min(settled, below)
+    dead = [
         found
         for found in store.list(layout.LOG, before=layout.entry(settled))
         if layout.entry_position(found.name) is not None
     ]
-    store.delete([found.name for found in below])
-    for folder in _folders(below, settled):
+    store.delete([found.name for found in dead])
+    for folder in _folders(dead, settled):
         store.remove_folder(folder)
     store.delete(_older(store.list(layout.CHECKPOINT), settled))
     store.delete(found.name for position, found in floors.items() if position < settled)
-    return Trimmed(max(floors), len(below), sum(found.size for found in below), max(floors) - settled)
+    return Trimmed(max(floors), len(dead), sum(found.size for found in dead), max(floors) - settled)
 
 
 def _floors(store: Store) -> dict[int, Listed]:

@@ -35,7 +35,7 @@ from phalanx.log.crowd import Crowd
 from phalanx.log.cursor import Cursor, View
 from phalanx.log.entry import Entry, Landing, Transaction
 from phalanx.log.floor import Freshness, Trimmed, put_base, read_floor, sweep
-from phalanx.objects import Blob, Created, Store, layout
+from phalanx.objects import Blob, Store, layout
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -114,7 +114,7 @@ class Log(Generic[S]):
         began = clock.steady()
         first = bases.empty(fold)
         put_base(store, layout.floor(1), first, fold, deadline, clock)
-        _require_put_if_absent(store)
+        slot.require_put_if_absent(store)
         return cls(store, fold, clock, Cursor(first, fold), began)
 
     @property
@@ -231,7 +231,7 @@ class Log(Generic[S]):
         """The last state whose time is not after `time` (rule J3)."""
         view = self.view
         if view.time > time:
-            view = replay.restore(self._store, self._fold, self._clock, time=max(time, 0)).view()
+            view = replay.at_time(self._store, self._fold, self._clock, max(time, 0)).view()
         if view.position == 0:
             msg = "the lake did not exist at that time: choose a later one"
             raise NotFoundError(msg)
@@ -243,6 +243,11 @@ class Log(Generic[S]):
 
     def trim(self, floor: int, deadline: Deadline, keep: Iterable[int] = ()) -> Trimmed:
         """Raise the floor and delete what lies below it; positions in `keep` stay readable (rules A2, A3, A6, A8)."""
+        self.raise_floor(floor, deadline, keep)
+        return self.sweep()
+
+    def raise_floor(self, floor: int, deadline: Deadline, keep: Iterable[int] = ()) -> None:
+        """Put the fold of everything below a position, and of the positions in `keep`; nothing is deleted yet."""
         end = self.refresh().position
         if not 1 <= floor <= end:
             msg = f"the floor must lie between 1 and {end}, the end of the log: {floor} does not"
@@ -253,7 +258,10 @@ class Log(Generic[S]):
                 self._put_base(layout.kept(position + 1), position, deadline)
         if floor > lowest:
             self._put_base(layout.floor(floor), floor - 1, deadline)
-        return sweep(self._store, self.settings.grace)
+
+    def sweep(self, below: int | None = None) -> Trimmed:
+        """Delete entries and checkpoints that lie below the floor, or only those below a position."""
+        return sweep(self._store, self.settings.grace, below)
 
     def close(self) -> None:
         """Wait for a checkpoint that is being written."""
@@ -388,13 +396,3 @@ class Log(Generic[S]):
         if position < floor:
             return SnapshotExpiredError(f"entry {position} is no longer kept: the oldest is {floor}")
         return CorruptionError(f"entry {position} is missing: run `phalanx check`, and restore it from a copy")
-
-
-def _require_put_if_absent(store: Store) -> None:
-    """Refuse a store that overwrites what exists: some servers speak the protocol and ignore the condition."""
-    with store.prepare([b""]) as blob:
-        if isinstance(blob.put(layout.floor(1)), Created):
-            raise UnsupportedError(
-                f"{store.uri} overwrites an object that exists instead of refusing to: it cannot carry a lake; "
-                "use a store with conditional puts (If-None-Match)"
-            )

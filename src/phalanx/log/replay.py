@@ -74,6 +74,20 @@ def restore(
         raise _nothing_above(floor)
 
 
+def at_time(store: Store, fold: Fold[S], clock: Clock, time: int) -> Cursor[S]:
+    """A cursor at the last position not after a time; below the floor, at one that was kept and has that very time."""
+    try:
+        return restore(store, fold, clock, time=time)
+    except SnapshotExpiredError:
+        for listed in store.list(layout.KEPT):
+            position = layout.kept_position(listed.name)
+            data = None if position is None else store.get(listed.name, limit=MAX_BASE)
+            base = None if data is None else bases.decode(data, fold, listed.name)
+            if base is not None and base.time == time:
+                return Cursor(base, fold)
+        raise
+
+
 def entries_after(
     store: Store, position: int, upto: int | None = None, *, look_beyond: bool = False
 ) -> Iterator[tuple[int, Entry]]:

@@ -13,9 +13,9 @@ unless an earlier one of the same bytes is still unaccounted for.
 import msgspec
 
 from phalanx.clock import Clock, Deadline
-from phalanx.errors import UnavailableError
+from phalanx.errors import UnavailableError, UnsupportedError
 from phalanx.log.frame import MAX_FRAME
-from phalanx.objects import Blob, Created, Exists, Store
+from phalanx.objects import Blob, Created, Exists, Store, layout
 
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 1.0
@@ -74,3 +74,13 @@ def _look(store: Store, name: str) -> bytes | str | None:
         return store.get(name, limit=MAX_FRAME)
     except UnavailableError as error:
         return str(error)
+
+
+def require_put_if_absent(store: Store) -> None:
+    """Refuse a store that overwrites what exists: some servers speak the protocol and ignore the condition."""
+    with store.prepare([b""]) as blob:
+        if isinstance(blob.put(layout.floor(1)), Created):
+            raise UnsupportedError(
+                f"{store.uri} overwrites an object that exists instead of refusing to: it cannot carry a lake; "
+                "use a store with conditional puts (If-None-Match)"
+            )

@@ -35,6 +35,8 @@ class Adopted(msgspec.Struct, frozen=True):
 
     action: it.Advance
     manifest: Manifest
+    oldest: int | None
+    """The stamp of the oldest file that the client wrote, in microseconds: it has no pin (rule G3)."""
 
     def shown(self, version: int) -> bytes:
         """The file that clients are given."""
@@ -60,7 +62,7 @@ def staged(core: Core, here: Found, path: str) -> Manifest:
 
 def adopt(core: Core, here: Found, version: int, manifest: Manifest) -> Adopted:
     """Take a manifest that a client staged for the version after the table's newest."""
-    made, next_row_id = _version(core, here, manifest)
+    made, next_row_id, oldest = _version(core, here, manifest)
     schema = check_schema(made.dataset.schema, here.shape.key)
     _check_keys(core, here, made)
     new = None
@@ -68,32 +70,36 @@ def adopt(core: Core, here: Found, version: int, manifest: Manifest) -> Adopted:
         new = it.Layout(core.new_layout_id(), encode_schema(schema), here.shape.key)
     action = it.Advance(here.table.id, version, made.manifest, next_row_id, new, tuple(schema.names) if new else ())
     name = layout.table(here.table.id, manifest_name(made.manifest))
-    return Adopted(action, Manifest.read(core.store.get(name, limit=_LIMIT) or b"", name))
+    return Adopted(action, Manifest.read(core.store.get(name, limit=_LIMIT) or b"", name), oldest)
 
 
-def _version(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int]:
+def _version(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int, int | None]:
     """The client's version as one of the lake's, durable with all its files."""
     table = here.table.id
     if not manifest.fits or not here.contents.version:
-        return _written_anew(core, here, manifest)
+        return *_written_anew(core, here, manifest), None
     number = detached_number(core.clock.token(8))
     keep(core, layout.table(table, manifest_name(number)), manifest.numbered(number))
     made = core.datasets.open(table, number)
     base = core.datasets.open(table, here.contents.head.manifest)
     new = sorted(set(files_of(core.datasets, made)) - set(files_of(core.datasets, base)))
-    _require(core, table, new)
+    oldest = _require(core, table, new)
     core.datasets.persist(table, new)
-    return made, manifest.next_row_id
+    return made, manifest.next_row_id, oldest
 
 
-def _require(core: Core, table: str, files: Sequence[str]) -> None:
-    """What a client says it wrote must be there: nobody could read the table without it."""
+def _require(core: Core, table: str, files: Sequence[str]) -> int | None:
+    """What a client says it wrote must be there: nobody could read the table without it. Its oldest stamp."""
+    oldest: int | None = None
     for kind, some in itertools.groupby(files, lambda name: name.partition("/")[0]):
         names = [layout.table(table, name) for name in some]
         listed = core.store.list(layout.table(table, kind), names[0][:-1], names[-1] + "~")
         gone = sorted(set(names) - {one.name for one in listed})
         if gone:
             raise InvalidInputError(f"{gone[0]} is missing: write it before the version is created")
+        stamps = [int(one.modified * 1e6) for one in listed if one.name in names]
+        oldest = min(stamps if oldest is None else [oldest, *stamps])
+    return oldest
 
 
 def _written_anew(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int]:

@@ -14,7 +14,7 @@ import msgspec
 
 from phalanx.catalog import State, apply
 from phalanx.contents import is_deleted
-from phalanx.errors import AlreadyExistsError, InvalidInputError, PhalanxError
+from phalanx.errors import AlreadyExistsError, InvalidInputError, PhalanxError, StateError
 from phalanx.lake import Lake
 from phalanx.log import action as do
 from phalanx.log import item as it
@@ -25,11 +25,13 @@ from phalanx.namespace.adopt import adopt, staged
 from phalanx.namespace.materialise import forget, keep, public
 from phalanx.namespace.wire import Request, field, table_id
 from phalanx.objects import layout
+from phalanx.pins import AT, FROM, STAGING, Pin, seen
 from phalanx.tables.manifest import Manifest, managed_name
 from phalanx.txn.commit import refusal
-from phalanx.txn.conflict import Conflict, judge_action
+from phalanx.txn.conflict import judge_action
 from phalanx.txn.core import Found, find
 from phalanx.txn.dated import NoVersionError
+from phalanx.txn.verdict import Conflict
 
 log = logging.getLogger("phalanx.namespace")
 
@@ -54,6 +56,8 @@ class Batch:
         self._view: View[State] = self._core.refresh()
         self._planned: list[_Planned] = []
         self._advanced: set[str] = set()
+        self._pins: list[Pin] = []
+        self._oldest: int | None = None
 
     def add(self, kind: str, request: Request) -> None:
         """One more operation, on what the ones before it leave."""
@@ -71,6 +75,8 @@ class Batch:
         objection = judge_action(state, planned.action, position + 1)
         if isinstance(objection, Conflict):
             raise refusal(objection)
+        if isinstance(planned.action, it.DeleteVersions):
+            self._require_unpinned(self._found(request), planned.action.ranges)
         self._view = View(
             position, self._view.time, apply(state, Landing(position + 1, len(self._planned)), planned.action)
         )
@@ -80,7 +86,7 @@ class Batch:
         if not self._planned:
             raise InvalidInputError("there is nothing to do: give at least one operation")
         actions = [planned.action for planned in self._planned if planned.action is not None]
-        landed = self._lake.commit(actions) if actions else self._view.position
+        landed = self._land(actions) if actions else self._view.position
         for planned in self._planned:
             try:
                 if planned.after is not None:
@@ -90,6 +96,11 @@ class Batch:
             if "transaction_id" in type(planned.answer).model_fields:
                 planned.answer.transaction_id = str(landed)
         return landed, [planned.answer for planned in self._planned]
+
+    def _land(self, actions: list[do.Action]) -> int:
+        deadline = self._core.deadline(None)
+        intent = self._core.intent(actions, deadline, pins=self._pins, oldest=self._oldest)
+        return self._core.committer.commit(intent)
 
     def _declare(self, request: Request) -> _Planned:
         name = wire.name_of(request)
@@ -127,7 +138,10 @@ class Batch:
         if self._changes_nothing(here, version, given):
             told = spec.TableVersion(version=version, manifest_path=public(self._core, name))
             return _Planned(None, spec.CreateTableVersionResponse(version=told))
+        self._pins.append(self._core.pins.staging())
         adopted = adopt(self._core, here, version, given)
+        if adopted.oldest is not None:
+            self._oldest = adopted.oldest if self._oldest is None else min(self._oldest, adopted.oldest)
         data = adopted.shown(version)
         told = spec.TableVersion(version=version, manifest_path=public(self._core, name), manifest_size=len(data))
         return _Planned(
@@ -156,6 +170,27 @@ class Batch:
         answer = spec.BatchDeleteTableVersionsResponse(deleted_count=len(_going(here, ranges)))
         action = it.DeleteVersions(here.table.id, ranges)
         return _Planned(action, answer, lambda: forget(self._core, here, ranges))
+
+    def _require_unpinned(self, here: Found, ranges: tuple[tuple[int, int], ...]) -> None:
+        """Refuse to delete what somebody reads at this moment, by name (rule G5)."""
+        core = self._core
+        core.pins.renew()  # what this process no longer reads is in nobody's way
+        store = core.datasets.files.store
+        now = store.now()
+        for pin in seen(store.list(layout.PINS)):
+            if pin.kind == STAGING or pin.expired(now) or (pin.kind == FROM and core.pins.owns(pin.id)):
+                continue
+            held = here.contents.versions.at(pin.position)
+            if held is None:
+                continue
+            for first, last in ranges:
+                exactly = pin.kind == AT and first <= held.version <= last
+                if exactly or (pin.kind == FROM and held.version <= last):
+                    which = max(held.version, first)
+                    raise StateError(
+                        f"version {which} of table {'.'.join(here.name)!r} is pinned by a running reader: nothing was "
+                        "deleted; wait until it is done, then try again"
+                    )
 
     def _deregister(self, request: Request) -> _Planned:
         here = self._found(request)

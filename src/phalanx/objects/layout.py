@@ -3,7 +3,9 @@
     log/<position // 1000, 17 digits>/<position, 20 digits>
     floor/<position, 20 digits>
     checkpoint/<position, 20 digits>-<hash, 16 hexadecimal digits>
-    kept/<position, 20 digits>
+    kept/<position, 20 digits>                       the fold below a position that a tag or a pin needs
+    kept/<incarnation>/<version, 20 digits>          a table at one of its versions
+    pins/<kind>-<position, 20 digits>-<id, 32 hexadecimal digits>-<seconds, 10 digits>-<number, 6 digits>
     tables/<incarnation, 32 hexadecimal digits>/…   a Lance dataset, whose inner names are Lance's own
 
 Numbers have a fixed width, so the order of names is the order of positions. The bucket is a constant of the format:
@@ -12,10 +14,13 @@ a name must be known before any setting of the lake can be read.
 
 import re
 
+import msgspec
+
 LOG = "log"
 FLOOR = "floor"
 CHECKPOINT = "checkpoint"
 KEPT = "kept"
+PINS = "pins"
 TABLES = "tables"
 
 BUCKET = 1000
@@ -28,6 +33,8 @@ _HASH_DIGITS = 16
 _ENTRY = re.compile(rf"{LOG}/(\d{{{_BUCKET_DIGITS}}})/(\d{{{_POSITION_DIGITS}}})")
 _FLOOR = re.compile(rf"{FLOOR}/(\d{{{_POSITION_DIGITS}}})")
 _KEPT = re.compile(rf"{KEPT}/(\d{{{_POSITION_DIGITS}}})")
+_KEPT_VERSION = re.compile(rf"{KEPT}/([0-9a-f]{{32}})/(\d{{{_POSITION_DIGITS}}})")
+_PIN = re.compile(rf"{PINS}/([a-z]+)-(\d{{{_POSITION_DIGITS}}})-([0-9a-f]{{32}})-(\d{{10}})-(\d{{6}})")
 _CHECKPOINT = re.compile(rf"{CHECKPOINT}/(\d{{{_POSITION_DIGITS}}})-([0-9a-f]{{{_HASH_DIGITS}}})")
 
 
@@ -69,6 +76,37 @@ def kept_position(name: str) -> int | None:
     """The position of a kept object's name."""
     match = _KEPT.fullmatch(name)
     return int(match[1]) if match else None
+
+
+def kept_version(table: str, version: int) -> str:
+    """The name of a table at one of its versions, kept after the floor has passed it."""
+    return f"{KEPT}/{table}/{version:0{_POSITION_DIGITS}d}"
+
+
+def version_kept(name: str) -> tuple[str, int] | None:
+    """The table and the version of such a name."""
+    match = _KEPT_VERSION.fullmatch(name)
+    return (match[1], int(match[2])) if match else None
+
+
+class PinName(msgspec.Struct, frozen=True):
+    """What the name of a pin says: all that there is to know of it but its age, so that a listing is enough."""
+
+    kind: str
+    position: int
+    id: str
+    life: int
+    number: int
+
+    def __str__(self) -> str:
+        """The name itself."""
+        return f"{PINS}/{self.kind}-{self.position:020d}-{self.id}-{self.life:010d}-{self.number:06d}"
+
+
+def pin(name: str) -> PinName | None:
+    """The parts of a pin's name; None if it is not one."""
+    match = _PIN.fullmatch(name)
+    return PinName(match[1], int(match[2]), match[3], int(match[4]), int(match[5])) if match else None
 
 
 def checkpoint(position: int, digest: bytes) -> str:

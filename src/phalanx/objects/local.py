@@ -42,7 +42,7 @@ class LocalStore:
         self._durable_folders: set[str] = set()
         self._nameless = os.path.isdir(_PROCESS_FILES)
 
-    def prepare(self, parts: Sequence[bytes]) -> "_LocalBlob":
+    def prepare(self, parts: Sequence[bytes], *, lasting: bool = True) -> "_LocalBlob":
         """Write the bytes; a failure here has no effect anybody can see."""
         if self._broken is not None:
             raise StateError(self._broken)
@@ -57,7 +57,7 @@ class LocalStore:
         except OSError as error:
             _discard(fd, path)
             raise self._refusal("write to", self.uri, error) from error
-        return _LocalBlob(self, fd, path)
+        return _LocalBlob(self, fd, path, lasting=lasting)
 
     def sync_file(self, fd: int) -> None:
         """Make the bytes of a file that has no name yet durable."""
@@ -71,7 +71,7 @@ class LocalStore:
         """Whether a name exists, at this moment."""
         return os.path.lexists(f"{self.uri}/{name}")
 
-    def link(self, source: str, folder_fd: int, name: str) -> Put:
+    def link(self, source: str, folder_fd: int, name: str, *, lasting: bool = True) -> Put:
         """Give a written and synced file its name; see the module's head for what each failure means."""
         if self._broken is not None:
             raise StateError(self._broken)
@@ -92,7 +92,8 @@ class LocalStore:
         except OSError as error:
             raise self._refusal("create", target, error) from error
         try:
-            self._sync_folder(folder)
+            if lasting:
+                self._sync_folder(folder)
         except OSError as error:
             self._broken = (
                 f"cannot write to {self.uri}: an earlier sync of {folder}/ failed ({error.strerror}), so what the disk "
@@ -295,11 +296,12 @@ class LocalStore:
 
 
 class _LocalBlob:
-    def __init__(self, store: LocalStore, fd: int, path: str | None) -> None:
+    def __init__(self, store: LocalStore, fd: int, path: str | None, *, lasting: bool) -> None:
         self._store = store
         self._fd = fd
         self._path = path
-        self._synced = False
+        self._lasting = lasting
+        self._synced = not lasting
         self._spoilt: UnavailableError | None = None
 
     def put(self, name: str) -> Put:
@@ -314,7 +316,7 @@ class _LocalBlob:
                 self._spoilt = error
                 raise
             self._synced = True
-        return self._store.link(self._path or f"{_PROCESS_FILES}/{self._fd}", self._fd, name)
+        return self._store.link(self._path or f"{_PROCESS_FILES}/{self._fd}", self._fd, name, lasting=self._lasting)
 
     def __enter__(self) -> Self:
         return self

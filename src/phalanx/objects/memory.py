@@ -31,7 +31,7 @@ class MemoryStore:
         self._objects: dict[str, tuple[bytes, float]] = {}
         self._files: LocalStore | None = None
 
-    def prepare(self, parts: Sequence[bytes]) -> "_MemoryBlob":
+    def prepare(self, parts: Sequence[bytes], *, lasting: bool = True) -> "_MemoryBlob":
         """See `Store`."""
         return _MemoryBlob(self, b"".join(parts))
 

@@ -70,7 +70,7 @@ class RemoteStore:
         self._reads = self._connect(uri, options, timeout, retries=_READ_RETRIES)
         self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="phalanx-get")
 
-    def prepare(self, parts: Sequence[bytes]) -> "_RemoteBlob":
+    def prepare(self, parts: Sequence[bytes], *, lasting: bool = True) -> "_RemoteBlob":
         """See `Store`; nothing is sent yet."""
         return _RemoteBlob(self, b"".join(parts))
 

@@ -79,8 +79,8 @@ class Store(Protocol):
     probes: bool
     """Whether asking for a name costs next to nothing (a local disk), so that nothing need be listed or deferred."""
 
-    def prepare(self, parts: Sequence[bytes]) -> Blob:
-        """Make the concatenation of `parts` ready to be put."""
+    def prepare(self, parts: Sequence[bytes], *, lasting: bool = True) -> Blob:
+        """Make the concatenation of `parts` ready to be put; not `lasting`, it need not survive a power loss."""
         ...
 
     def get(self, name: str, *, limit: int) -> bytes | None:

@@ -25,6 +25,7 @@ from lance.schema import LanceSchema
 
 from phalanx.errors import CorruptionError, UnavailableError
 from phalanx.objects import Files, Unknown, layout
+from phalanx.pins import Pin, Pins
 from phalanx.tables.guard import genesis, guard, intruders
 from phalanx.tables.speaking import speaking
 
@@ -51,6 +52,8 @@ class Version:
         self.dataset = dataset
         self.manifest = int(dataset.version)
         self._planned: dict[str, bool] = {}
+        self.pin: Pin | None = None
+        """What keeps its files from being pruned, if no entry names it."""
 
     @functools.cached_property
     def rows(self) -> int:
@@ -249,8 +252,10 @@ class Version:
 class Datasets:
     """All datasets of a lake. Safe to use from many threads."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, pins: Pins) -> None:
         self.files = files
+        self.pins = pins
+        """Whoever writes files takes a staging pin first, and holds it until an entry names them (rule E3)."""
         self._session = lance.Session(  # type: ignore[attr-defined]
             index_cache_size_bytes=_INDEX_CACHE, metadata_cache_size_bytes=_METADATA_CACHE
         )

@@ -85,6 +85,16 @@ def _worth(version: Version, task: dict[str, Any]) -> Iterator[Group]:
             yield Group(chosen, json.dumps({**task, "task": own}), sum(sizes[number] for number in chosen))
 
 
+def small_and_worn(version: Version) -> tuple[int, int]:
+    """How many fragments are small, and how many have enough deleted rows to be worth writing anew."""
+    small = worn = 0
+    for number in version.fragments:
+        fragment = version.fragment(number)
+        small += data_size(fragment.metadata) <= SMALL and fragment.physical_rows < TARGET_ROWS
+        worn += fragment.num_deletions > DELETED_SHARE * fragment.physical_rows
+    return small, worn
+
+
 def tiers(sized: Iterable[tuple[int, tuple[int, ...]]], least: int) -> list[tuple[int, ...]]:
     """Fragments worth writing as one: each is small, or no larger than twice all the smaller ones together."""
     found: list[tuple[int, ...]] = []

@@ -20,6 +20,8 @@ from phalanx.tail.writeout import write_out
 _TABLES = 256
 _KEPT = 4
 _WRITTEN = 8
+_SECONDS = 300.0
+"""Versions that were written out for readers are kept for so long: nobody else can use them."""
 
 
 class Overlays:
@@ -30,7 +32,7 @@ class Overlays:
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, _Shelf] = OrderedDict()
         self._writing = threading.Lock()
-        self._written: list[tuple[Overlay, Version]] = []
+        self._written: list[tuple[Overlay, Version, float]] = []
 
     def at(self, shape: Shape, contents: Contents) -> Overlay:
         """A table's overlay with all the items that its contents name."""
@@ -49,21 +51,30 @@ class Overlays:
         if overlay.until == overlay.first_pending:
             return self.datasets.open(overlay.shape.table, overlay.head.manifest)
         with self._writing:
-            found = next((version for one, version in self._written if one is overlay), None)
+            found = next((version for one, version, _ in self._written if one is overlay), None)
             if found is None:
-                found = write_out(overlay, self.datasets).version
-                self._written = [(overlay, found), *self._written[: _WRITTEN - 1]]
+                pin = self.datasets.pins.staging()
+                made = write_out(overlay, self.datasets).version
+                found = Version(made.table, made.dataset)  # not the one that is kept open: it would keep the pin too
+                found.pin = pin
+                self._written = [(overlay, found, self.datasets.pins.time()), *self._written[: _WRITTEN - 1]]
             return found
 
-    def settled(self, overlay: Overlay) -> Reading:
+    def forget_old(self) -> None:
+        """Let go of what was written out some time ago: who still reads it holds it."""
+        with self._writing:
+            self._written = [one for one in self._written if self.datasets.pins.time() - one[2] < _SECONDS]
+
+    def settled(self, reading: Reading) -> Reading:
         """An overlay written out, ready to be read: for what needs the columns on disk to be the table's."""
+        overlay = reading.overlay
         version = self.written_out(overlay)
         head = Head(version.manifest, overlay.head.next_row_id, overlay.shape.layout)
         nothing = empty(overlay.shape.schema, overlay.shape.key)
         alone = msgspec.structs.replace(
             overlay, head=head, segments=(Segment(version.manifest),), memory=nothing, first_pending=overlay.until
         )
-        return Reading(alone, self.datasets)
+        return Reading(alone, self.datasets, version.pin or reading.held)
 
 
 class _Shelf:

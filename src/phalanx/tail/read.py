@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from phalanx.errors import InvalidInputError
+from phalanx.errors import CorruptionError, InvalidInputError, SnapshotExpiredError
 from phalanx.expr import Predicate, plan_predicate
+from phalanx.pins import Hold, Pin
 from phalanx.runs import NO_IDS, Ids
 from phalanx.schema import require_keys
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
@@ -26,9 +27,11 @@ Row = dict[str, Any]
 class Reading:
     """One overlay, ready to be read. Immutable; may be used by many threads."""
 
-    def __init__(self, overlay: Overlay, datasets: Datasets) -> None:
+    def __init__(self, overlay: Overlay, datasets: Datasets, held: Hold | Pin | None = None) -> None:
         self.overlay = overlay
         self._datasets = datasets
+        self.held = held
+        """What keeps its files from being pruned while it is read."""
 
     def scan(
         self,
@@ -166,12 +169,24 @@ class Reading:
     def _batches(
         self, wanted: pa.Schema, predicate: Predicate | None, limit: int | None, batch_size: int | None
     ) -> Iterator[pa.RecordBatch]:
-        for segment in self.overlay.segments:
-            yield from self._filtered(segment, wanted, predicate, limit, batch_size)
+        try:
+            for segment in self.overlay.segments:
+                yield from self._filtered(segment, wanted, predicate, limit, batch_size)
+        except CorruptionError as error:
+            self._require_pin(error)
+            raise
         rows = self.overlay.memory.living()
         if predicate is not None and rows.num_rows:
             rows = rows.filter(predicate.mask(rows))
         yield from rows.select(wanted.names).to_batches(max_chunksize=batch_size)
+
+    def _require_pin(self, error: CorruptionError) -> None:
+        """Say what it means that a file is missing, if others may have taken this reader for gone (rule E2)."""
+        pin = self.held.pin if isinstance(self.held, Hold) else self.held
+        if pin is not None and self._datasets.pins.lapsed(pin):
+            raise SnapshotExpiredError(
+                "what was being read was pruned, because this process could not renew its pin in time: read it again"
+            ) from error
 
     def _filtered(
         self,

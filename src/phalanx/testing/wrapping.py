@@ -17,9 +17,9 @@ class WrappedStore:
         self.uri = inner.uri
         self.probes = inner.probes
 
-    def prepare(self, parts: Sequence[bytes]) -> "WrappedBlob":
+    def prepare(self, parts: Sequence[bytes], *, lasting: bool = True) -> "WrappedBlob":
         """See `Store`."""
-        return WrappedBlob(self, self.inner.prepare(parts), b"".join(parts))
+        return WrappedBlob(self, self.inner.prepare(parts, lasting=lasting), b"".join(parts))
 
     def get(self, name: str, *, limit: int) -> bytes | None:
         """See `Store`."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 from phalanx.data import Source
 from phalanx.errors import InvalidInputError
 from phalanx.log import item as it
+from phalanx.pins import Pin
 from phalanx.runs import NO_IDS, Ids, encode_ids
 from phalanx.schema import decode_schema, require_keys
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
@@ -48,6 +49,7 @@ class Large(msgspec.Struct, frozen=True):
     count: int
     dead: Ids
     found: Found
+    pin: Pin
     hidden: Ids | None = None
     whole: Version | None = None
 
@@ -55,6 +57,10 @@ class Large(msgspec.Struct, frozen=True):
     def layout(self) -> int:
         """The columns that it was staged with."""
         return self.found.shape.layout
+
+    def with_dead(self, dead: Ids) -> "Large":
+        """The same rows, as they were staged, of which others never count."""
+        return Large(self.version, self.first, self.fragments, self.count, np.sort(dead), self.found, self.pin)
 
     def item(self, dead: int | None) -> it.Staged:
         """What the entry says of it."""
@@ -102,18 +108,19 @@ def stage(
     found: Found, rows: Source, datasets: Datasets, progress: Progress | None, own: Sequence[it.Layout] = ()
 ) -> Large:
     """Write a stream of rows as fragments of a version that nobody sees yet; `own` are layouts not yet committed."""
+    pin = datasets.pins.staging()
     head = standing(found, datasets, own)
     written = write(head, pa.RecordBatchReader.from_batches(rows.schema, rows.batches), progress)
-    return gathered(found, head, [written], datasets)
+    return gathered(found, head, [written], datasets, pin)
 
 
-def gathered(found: Found, head: Version, written: Sequence[Written], datasets: Datasets) -> Large:
+def gathered(found: Found, head: Version, written: Sequence[Written], datasets: Datasets, pin: Pin) -> Large:
     """Fragments that were written on this head, here or by processes elsewhere, as a version that nobody sees yet."""
     version = extend(datasets, head, written)
     added = sum(len(one.fragments) for one in written)
     fragments = version.fragments[len(version.fragments) - added :]
     rows = sum(one.rows for one in written)
-    large = Large(version, fragments[0] if fragments else 0, len(fragments), rows, NO_IDS, found)
+    large = Large(version, fragments[0] if fragments else 0, len(fragments), rows, NO_IDS, found, pin)
     return large if not found.shape.key else msgspec.structs.replace(large, dead=_earlier(large, found.shape.key))
 
 
@@ -168,6 +175,7 @@ class Cargo:
 
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
+        self.pins: list[Pin] = []
 
     def add(self, payload: bytes) -> int:
         """The index of one more."""
@@ -178,6 +186,7 @@ class Cargo:
         """What an item says of its rows."""
         if isinstance(rows, Small):
             return it.Inline(self.add(encode_rows(rows.rows)), rows.rows.num_rows)
+        self.pins.append(rows.pin)
         return rows.item(self.add(encode_ids(rows.dead)) if len(rows.dead) else None)
 
     def put(self, shape: Shape, rows: Small | Large) -> it.Put:

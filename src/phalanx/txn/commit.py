@@ -32,6 +32,7 @@ from phalanx.errors import (
     NotFoundError,
     PhalanxError,
     SchemaChangedError,
+    StagingExpiredError,
     StateError,
 )
 from phalanx.ids import ID_BYTES, NO_LAKE, AttemptId, LakeId
@@ -44,9 +45,10 @@ from phalanx.log.watch import Watch
 from phalanx.objects import Store
 from phalanx.txn.carrier import Carrier
 from phalanx.txn.carrying import UNSURE, can_ride
-from phalanx.txn.conflict import GO, Already, Conflict, Kind, Verdict, judge
+from phalanx.txn.conflict import judge
 from phalanx.txn.intent import Intent
 from phalanx.txn.passenger import Passenger
+from phalanx.txn.verdict import GO, Already, Conflict, Kind, Verdict
 
 log = logging.getLogger("phalanx.txn")
 
@@ -351,7 +353,8 @@ def refusal(conflict: Conflict) -> PhalanxError:
     }
     if conflict.kind in errors:
         return errors[conflict.kind](conflict.message)
-    error = SchemaChangedError if conflict.kind is Kind.REPLAN else ConflictError
+    again: dict[Kind, type[ConflictError]] = {Kind.REPLAN: SchemaChangedError, Kind.RESTAGE: StagingExpiredError}
+    error = again.get(conflict.kind, ConflictError)
     return error(f"{conflict.message}: {conflict.kind.value}", position=conflict.position)
 
 

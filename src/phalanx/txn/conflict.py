@@ -5,11 +5,8 @@ action, what stands in its way, in the order in which it is looked for; an actio
 Which exception a caller sees, and what becomes of the rest of a batch, is left to `commit.py`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
-
-import msgspec
 
 from phalanx.catalog import Name, State, apply, within
 from phalanx.claims import rival
@@ -18,51 +15,8 @@ from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.entry import Landing, Transaction
 from phalanx.schema import decode_schema
-
-
-class Kind(Enum):
-    """What kind of objection it is, by what the caller does next."""
-
-    EXISTS = "choose another name, or use what is there"
-    MISSING = "create it, or correct the name"
-    CHANGED = "look at it again, and run the change again"
-    NOT_EMPTY = "empty it first"
-    IN_USE = "what needs it comes first"
-    BEHIND = "read the source's progress, and go on from there"
-    REPLAN = "look at its columns, and run the change again"
-    VOID = "what it was staged on is gone: plan it again"
-
-
-class Go(msgspec.Struct, frozen=True):
-    """Nothing stands in the way."""
-
-
-GO = Go()
-"""The only one: a batch of thousands asks thousands of times."""
-
-
-class Already(msgspec.Struct, frozen=True):
-    """It has taken effect before, at this position."""
-
-    position: int
-
-
-class Conflict(msgspec.Struct, frozen=True):
-    """Why it may not land; `position` is the commit that stands in its way, where that is known."""
-
-    kind: Kind
-    message: str
-    position: int | None = None
-
-
-Verdict = Go | Already | Conflict
-Rule = Callable[[State, Any, int], Already | Conflict | None]
-"""(state, action, the position it would land on) -> what stands in its way."""
-
-
-def dotted(name: Name) -> str:
-    """A name as people see it."""
-    return ".".join(name)
+from phalanx.txn import kept
+from phalanx.txn.verdict import GO, Already, Conflict, Kind, Rule, Verdict, dotted
 
 
 def _parent_missing(field: str) -> Rule:
@@ -171,25 +125,6 @@ def _version_taken(state: State, action: it.Advance, position: int) -> Conflict 
     return Conflict(Kind.EXISTS if action.version <= contents.version else Kind.MISSING, text, contents.changed)
 
 
-def _version_needed(state: State, action: it.DeleteVersions, position: int) -> Conflict | None:
-    """The newest version stays, and so does every one that a tag names (rule G5)."""
-    contents = state.contents[action.table]
-    name = dotted(state.names[action.table])
-    for first, last in action.ranges:
-        if not 1 <= first <= last <= contents.version:
-            text = f"table {name!r} has no versions {first} to {last}: it is at version {contents.version}"
-            return Conflict(Kind.MISSING, text)
-        if last == contents.version:
-            return Conflict(Kind.IN_USE, f"version {last} of table {name!r} is its newest: it cannot be deleted")
-    created = state.tables[state.names[action.table]].created
-    for tag, named in sorted(state.tags.items()):
-        held = contents.versions.at(named.position) if named.position >= created else None
-        if held is not None and any(first <= held.version <= last for first, last in action.ranges):
-            text = f"version {held.version} of table {name!r} is named by tag {tag!r}: remove the tag first"
-            return Conflict(Kind.IN_USE, text, named.made)
-    return None
-
-
 def _flush_void(state: State, action: it.Flush, position: int) -> Conflict | None:
     contents = state.contents[action.table]
     if not flush_is_void(contents, action):
@@ -289,15 +224,16 @@ RULES: Mapping[type, tuple[Rule, ...]] = {
     do.DeregisterTable: (_table_missing, _table_replaced),
     do.ReviveTable: (_name_taken("name"), _parent_missing("name"), _incarnation_taken),
     do.RenameTable: (_table_missing, _table_replaced, _name_taken("to"), _parent_missing("to")),
-    do.PutTag: (_tag_ahead, _tag_taken),
+    do.PutTag: (_tag_ahead, _tag_taken, kept.tag_expired),
     do.Untag: (_tag_missing,),
     do.SetProperty: (),
     do.Progress: (_progress_behind,),
+    do.Prune: (kept.pruned_by_itself, kept.prune_too_far, kept.prune_needed),
     **dict.fromkeys(get_args(it.Rowwise), (_table_gone, _columns_changed)),
     it.Alter: (_table_gone, _altered_meanwhile),
-    it.Restore: (_table_gone,),
+    it.Restore: (_table_gone, kept.source_expired),
     it.Advance: (_table_gone, _version_taken),
-    it.DeleteVersions: (_table_gone, _version_needed),
+    it.DeleteVersions: (_table_gone, kept.version_needed),
     it.Flush: (_table_gone, _flush_void),
     it.Rewrite: (_table_gone, _rewrite_void),
     it.Cover: (_table_gone, _cover_void),
@@ -332,6 +268,9 @@ def judge(transaction: Transaction, state: State, landing: Landing) -> tuple[Ver
     state that the earlier ones leave.
     """
     actions = transaction.actions
+    gone = kept.let_go(transaction, state)
+    if gone is not None:
+        return gone, state
     if any(type(action) is do.Progress for action in actions):
         done = _reached_before(actions, state)
         if done is not None:

@@ -1,25 +1,39 @@
 """What the parts of one lake handle share: the log, the way into it, the datasets and the overlays."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
 from phalanx.catalog import Name, State, Table
 from phalanx.clock import Clock, Deadline
 from phalanx.contents import Contents, is_deleted
-from phalanx.errors import InvalidInputError, NotFoundError, StateError, VersionDeletedError
+from phalanx.errors import (
+    CorruptionError,
+    InvalidInputError,
+    NotFoundError,
+    PhalanxError,
+    SnapshotExpiredError,
+    StagingExpiredError,
+    StateError,
+    VersionDeletedError,
+)
 from phalanx.ids import ID_BYTES, TransactionIds
 from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.log import Log
 from phalanx.names import parse_name, suggestion
 from phalanx.objects import Store
+from phalanx.pins import LIFE, Hold, Pin, Pins
 from phalanx.tables.dataset import Datasets
 from phalanx.tail.cache import Overlays
 from phalanx.tail.overlay import Shape, shape_of
 from phalanx.tail.read import Reading
 from phalanx.txn.commit import Committer
-from phalanx.txn.intent import Guard, Intent, intend
+from phalanx.txn.intent import Guard, Intent, intend, staged_under
+
+log = logging.getLogger("phalanx.txn")
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -35,20 +49,55 @@ class Found(msgspec.Struct, frozen=True):
 class Core:
     """One process's handle on a lake, without the words that users see."""
 
-    def __init__(self, store: Store, log: Log[State], clock: Clock, timeout: float, *, carry: bool) -> None:
+    def __init__(
+        self, store: Store, log: Log[State], clock: Clock, timeout: float, *, carry: bool, pin_life: float = LIFE
+    ) -> None:
         self.store = store
         self.log = log
         self.clock = clock
         self.timeout = timeout
         self.ids = TransactionIds(clock.token)
         self.committer = Committer(store, log, clock, carry=carry)
-        self.datasets = Datasets(store.files())
+        files = store.files()
+        self.pins = Pins(files.store, clock, lambda: log.view.position, pin_life)
+        self.datasets = Datasets(files, self.pins)
         self.overlays = Overlays(self.datasets)
+        self.pins.before_renewal = self._before_renewal
 
     def refresh(self) -> View[State]:
-        """The newest state."""
+        """The newest state; what it names is pinned before it is looked at (rule E2)."""
         self.committer.require_open()
-        return self.log.refresh()
+        pin = self.pins.ready()
+        view = self.log.refresh()
+        pin.checked = True
+        return view
+
+    def _before_renewal(self) -> None:
+        """Who does nothing for a while must not hold up others: it moves on with the log all the same."""
+        self.overlays.forget_old()
+        try:
+            self.log.refresh()
+        except PhalanxError as error:
+            log.info("pins stay where they are: %s", error)
+
+    def hold(self, position: int, *, whole: bool = False, of: Found | None = None) -> Hold:
+        """Keep a position readable for as long as this is held; refused if it was pruned (rule E2).
+
+        A version of a table may be kept where the lake as a whole is not.
+        """
+        held = self.pins.hold(position, whole=whole)
+        if not held.pin.checked:
+            state = self.refresh().state
+            retained = state.retained
+            now = None if of is None else state.contents.get(of.table.id)
+            kept = now is not None and of is not None and not is_deleted(now, of.contents.version)
+            if not retained.has(position) and not kept:
+                raise SnapshotExpiredError(
+                    f"version {position} is no longer kept: the oldest version that is kept is {retained.floor - 1}; "
+                    "choose a newer one"
+                )
+            held.pin.checked = True
+        return held
 
     def deadline(self, timeout: float | None) -> Deadline:
         """When a commit that begins now has to be over."""
@@ -66,9 +115,12 @@ class Core:
         payloads: Sequence[bytes] = (),
         identity: bytes | None = None,
         guard: Guard | None = None,
+        pins: Iterable[Pin] = (),
+        oldest: int | None = None,
     ) -> Intent:
-        """An intent for these actions."""
-        return intend(actions, identity or self.ids.next(), deadline, note=note, payloads=payloads, guard=guard)
+        """An intent for these actions; `pins` are those that files were staged under which it names."""
+        who, extra = identity or self.ids.next(), staged_under(pins, oldest)
+        return intend(actions, who, deadline, note=note, payloads=payloads, guard=guard, extra=extra)
 
     def commit(
         self,
@@ -77,9 +129,24 @@ class Core:
         *,
         note: str = "",
         payloads: Sequence[bytes] = (),
+        pins: Iterable[Pin] = (),
     ) -> int:
         """Bring these actions into the log as one transaction; the position they landed on."""
-        return self.committer.commit(self.intent(actions, self.deadline(timeout), note=note, payloads=payloads))
+        deadline = self.deadline(timeout)
+        return self.committer.commit(self.intent(actions, deadline, note=note, payloads=payloads, pins=pins))
+
+    @contextmanager
+    def needing(self, pins: Iterable[Pin]) -> Iterator[None]:
+        """Work with files that were staged under these pins: if some are gone because a pin expired, that is said."""
+        try:
+            yield
+        except CorruptionError as error:
+            retained = self.refresh().state.retained
+            if all(retained.lets((bytes.fromhex(pin.id), pin.position)) for pin in pins):
+                raise
+            raise StagingExpiredError(
+                "files that were written for this change were pruned, because its pin was not renewed in time: write it again"
+            ) from error
 
     def new_table_id(self) -> str:
         """The name of an incarnation that never was."""
@@ -102,12 +169,13 @@ class Core:
             raise StateError(
                 f"table {'.'.join(found.name)!r} was only declared: nobody has written its first version yet"
             )
+        held = self.hold(found.position, of=found)
         now = self.log.view.state.contents.get(found.table.id)
         if now is not None and now.deleted and is_deleted(now, found.contents.version):
             raise VersionDeletedError(
                 f"version {found.contents.version} of table {'.'.join(found.name)!r} was deleted: choose another one"
             )
-        return Reading(self.overlays.at(found.shape, found.contents), self.datasets)
+        return Reading(self.overlays.at(found.shape, found.contents), self.datasets, held)
 
     def require_columns(self, shape: Shape) -> None:
         """Refuse a table that was only declared: nobody knows yet what its rows are."""
@@ -119,7 +187,7 @@ class Core:
     def settled(self, found: Found) -> Reading:
         """As `reading`, where rows on disk must have the table's columns: written out for this if they do not."""
         reading = self.reading(found)
-        return self.overlays.settled(reading.overlay) if reading.overlay.converts else reading
+        return self.overlays.settled(reading) if reading.overlay.converts else reading
 
 
 def find(view: View[State], name: str) -> Found:

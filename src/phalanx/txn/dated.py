@@ -1,9 +1,17 @@
 """A table at one of its own versions, which count its changes: where that landed, and what it held there (rule G1)."""
 
-from phalanx.catalog import step
-from phalanx.contents import is_deleted
-from phalanx.errors import NotFoundError, VersionDeletedError
+from rpds import HashTrieMap
+
+from phalanx.catalog import Catalog, State, Table, step
+from phalanx.clock import Deadline
+from phalanx.contents import Contents, is_deleted
+from phalanx.errors import NotFoundError, SnapshotExpiredError, VersionDeletedError
+from phalanx.log import base as bases
+from phalanx.log.base import NO_CHAIN, NOBODY, Base
 from phalanx.log.cursor import View
+from phalanx.log.floor import MAX_BASE, put_base
+from phalanx.log.recent import Recent
+from phalanx.objects import layout
 from phalanx.txn.core import Core, Found, locate
 from phalanx.versions import Landed
 
@@ -27,6 +35,12 @@ def at_version(core: Core, here: Found, at: Landed) -> Found:
     """The table at one of its versions."""
     if here.contents.version == at.version:
         return here
+    lowest = core.log.oldest() - 1
+    if at.position < lowest:  # what made it is no longer in the log
+        last = here.contents.versions.at(lowest)
+        if last is not None and last.version == at.version:
+            return locate(core.log.at(lowest), here.table.id)
+        return _kept(core, here, at)
     found = locate(core.log.at(at.position), here.table.id)
     if found.contents.version == at.version:
         return found
@@ -37,3 +51,32 @@ def at_version(core: Core, here: Found, at: Landed) -> Found:
         if landing.place == at.place:
             break
     return locate(View(at.position, walked.time, state), here.table.id)
+
+
+def keep_version(core: Core, name: tuple[str, ...], table: Table, contents: Contents, time: int) -> None:
+    """Keep one version of a table, tail included, before the floor passes it (rule A6)."""
+    state = State(
+        founded=True,
+        settings=core.log.settings,
+        tables=HashTrieMap([(name, table)]),
+        names=HashTrieMap([(table.id, name)]),
+        contents=HashTrieMap([(table.id, contents)]),
+    )
+    base = Base(core.log.lake, contents.changed + 1, NOBODY, NO_CHAIN, time, Recent(0), state)
+    where = layout.kept_version(table.id, contents.version)
+    put_base(core.store, where, base, Catalog(), Deadline.after(core.clock, core.timeout), core.clock)
+
+
+def load_kept(core: Core, name: str) -> Base[State] | None:
+    """A fold that was kept, of the whole lake or of one table; None if it is gone."""
+    data = core.store.get(name, limit=MAX_BASE)
+    return None if data is None else bases.decode(data, Catalog(), name)
+
+
+def _kept(core: Core, here: Found, at: Landed) -> Found:
+    base = load_kept(core, layout.kept_version(here.table.id, at.version))
+    if base is None:
+        raise SnapshotExpiredError(
+            f"version {at.version} of table {'.'.join(here.name)!r} is no longer kept: choose a newer one"
+        )
+    return locate(View(base.position - 1, base.time, base.state), here.table.id)

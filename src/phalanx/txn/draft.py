@@ -17,8 +17,9 @@ from phalanx.errors import AlreadyExistsError, InvalidInputError
 from phalanx.expr import plan_assignments, plan_predicate
 from phalanx.log import action as do
 from phalanx.log import item as it
+from phalanx.pins import Pin
 from phalanx.runs import NO_IDS, Ids, encode_ids
-from phalanx.schema import encode_schema, require_keys
+from phalanx.schema import encode_schema, require_keys, require_values
 from phalanx.tables.stage import Progress
 from phalanx.tail.apply import advance
 from phalanx.tail.columns import altered
@@ -71,6 +72,15 @@ class Draft:
         """The table as it was found, if its columns were changed since."""
         self.statements = 0
         self.dropped = False
+
+    def pins(self) -> list[Pin]:
+        """What its staged rows are kept by."""
+        return [one.pin for one in self._staged]
+
+    def let_go(self) -> None:
+        """The transaction is over: what it read and staged is no longer needed, whoever still holds on to it."""
+        self._base = self._reading = self._packed_rows = None
+        self._staged, self._unapplied = [], []
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -171,7 +181,7 @@ class Draft:
             old = self.reading.scan(None, where).read_all()
             if not old.num_rows:
                 return 0
-            new = _whole_values(planned.apply(old.combine_chunks()))
+            new = require_values(planned.apply(old.combine_chunks()))
             if set(planned.targets) & set(self.key):
                 require_keys(new, self.key)
                 self._move(old.select(self.key), new)
@@ -181,7 +191,7 @@ class Draft:
         if not len(identities):
             return 0
         rows = self.reading.rows_at(identities, schema.names)[1]
-        new = _whole_values(planned.apply(rows.combine_chunks()))  # may fail on a row: then nothing has changed yet
+        new = require_values(planned.apply(rows.combine_chunks()))  # may fail on a row: then nothing has changed yet
         self._remove(identities)
         self._apply_rows(it.Put, new)
         return len(identities)
@@ -282,7 +292,7 @@ class Draft:
             for segment in self.reading.overlay.segments:
                 if segment.manifest == large.version.manifest and not segment.is_head:
                     dead = segment.hidden - segment.first
-                    staged += [_with(large, dead)] if len(dead) < large.count else []
+                    staged += [large.with_dead(dead)] if len(dead) < large.count else []
         return staged
 
     def _packed(self, rows: pa.Table) -> Small | Large:
@@ -383,15 +393,3 @@ class Draft:
 
     def _nothing(self) -> pa.Table:
         return self.found.shape.schema.empty_table()
-
-
-def _with(large: Large, dead: Ids) -> Large:
-    return Large(large.version, large.first, large.fragments, large.count, np.sort(dead), large.found)
-
-
-def _whole_values(rows: pa.Table) -> pa.Table:
-    """The rows, if no column is null that must not be."""
-    for field in rows.schema:
-        if not field.nullable and rows.column(field.name).null_count:
-            raise InvalidInputError(f"this update would make column {field.name!r} null, which it cannot be")
-    return rows

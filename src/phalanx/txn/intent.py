@@ -1,7 +1,7 @@
 """An intent: one transaction that somebody wants in the log, on its way there."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -13,7 +13,9 @@ from phalanx.log.ack import Ack
 from phalanx.log.action import Action
 from phalanx.log.entry import Entry, Sealed, Transaction, seal
 from phalanx.log.item import Item
-from phalanx.txn.conflict import Conflict, Kind, dotted
+from phalanx.pins import Pin
+from phalanx.txn.kept import OLDEST, STAGED
+from phalanx.txn.verdict import Conflict, Kind, dotted
 
 Read = Callable[[int], Entry]
 """The entry at a position."""
@@ -24,6 +26,8 @@ class Rebased(msgspec.Struct, frozen=True):
 
     actions: tuple[Action, ...]
     payloads: tuple[bytes, ...]
+    pins: tuple[Pin, ...] = ()
+    """Under which its files were staged."""
 
 
 class Guard(Protocol):
@@ -103,7 +107,8 @@ class Intent:
         found = self.guard.check(state, position, read)
         if isinstance(found, Rebased):
             old = self._planned.transaction
-            self.sealed = seal(Transaction(old.id, old.note, found.actions, len(found.payloads)), found.payloads)
+            said = Transaction(old.id, old.note, found.actions, len(found.payloads), staged_under(found.pins))
+            self.sealed = seal(said, found.payloads)
             return None
         self.sealed = self._planned
         return found
@@ -116,6 +121,15 @@ class Intent:
 Outcome = tuple[Ack, int | PhalanxError]
 
 
+def staged_under(pins: Iterable[Pin], oldest: int | None = None) -> dict[str, Any]:
+    """What a transaction says of the pins that its files were staged under: the judge asks whether they held.
+
+    `oldest` is the stamp of the oldest of those that nobody had pinned, in microseconds.
+    """
+    said = sorted({(bytes.fromhex(pin.id), pin.position) for pin in pins})
+    return ({STAGED: said} if said else {}) | ({} if oldest is None else {OLDEST: oldest})
+
+
 def intend(
     actions: Sequence[Action],
     identity: bytes,
@@ -125,7 +139,8 @@ def intend(
     payloads: Sequence[bytes] = (),
     producer: object | None = None,
     guard: Guard | None = None,
+    extra: dict[str, Any] | None = None,
 ) -> Intent:
     """An intent for these actions; an `InvalidInputError` here concerns nobody else's."""
-    transaction = Transaction(identity[:ID_BYTES], note, tuple(actions), len(payloads))
+    transaction = Transaction(identity[:ID_BYTES], note, tuple(actions), len(payloads), extra or {})
     return Intent(seal(transaction, payloads), deadline, producer, guard)

@@ -18,9 +18,9 @@ from phalanx.tail.cache import Overlays
 from phalanx.tail.effects import Changed
 from phalanx.tail.follow import Follower
 from phalanx.tail.keys import NEVER, KeySet, shown_key
-from phalanx.txn.conflict import Conflict, Kind, dotted
 from phalanx.txn.core import Core, Found
 from phalanx.txn.intent import Guard, Read, Rebased
+from phalanx.txn.verdict import Conflict, Kind, dotted
 
 Landed = Callable[[TransactionId], int | None]
 

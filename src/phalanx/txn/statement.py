@@ -49,7 +49,9 @@ class Statements:
         large = stage(self._found(), rows, self._core.datasets, progress)
         if not replace:
             require_rows(large.count, what)
-        return self._land(matched(large, self._core.datasets, replace=replace), replace=replace)
+        with self._core.needing([large.pin]):
+            ready = matched(large, self._core.datasets, replace=replace)
+        return self._land(ready, replace=replace)
 
     def insert(self, data: object) -> int:
         """Add rows whose keys must be new."""
@@ -100,10 +102,8 @@ class Statements:
         return self._commit([item], cargo)
 
     def _commit(self, actions: list[do.Action], cargo: Cargo | None = None) -> int:
-        payloads = () if cargo is None else cargo.payloads
-        return self._core.committer.commit(
-            self._core.intent(actions, self._core.deadline(self._timeout), note=self._note, payloads=payloads)
-        )
+        said = Cargo() if cargo is None else cargo
+        return self._core.commit(actions, self._timeout, note=self._note, payloads=said.payloads, pins=said.pins)
 
     def _resolved(self, run: Callable[[Draft], object]) -> int:
         def attempt() -> int:

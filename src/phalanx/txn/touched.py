@@ -21,9 +21,9 @@ from phalanx.runs import NO_IDS, Ids, decode_ids, renumbered
 from phalanx.tail.keys import NEVER, KeySet, shown_key
 from phalanx.tail.payload import decode_rows
 from phalanx.tail.read import Reading
-from phalanx.txn.conflict import Conflict, Kind, dotted
 from phalanx.txn.core import Found
 from phalanx.txn.intent import Read, Rebased
+from phalanx.txn.verdict import Conflict, Kind, dotted
 from phalanx.waiting import Pending, taken
 
 _REMEMBERED = 256

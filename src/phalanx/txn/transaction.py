@@ -28,16 +28,17 @@ from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.entry import Landing
 from phalanx.names import parse_name
+from phalanx.pins import Hold, Pin
 from phalanx.runs import Ids
 from phalanx.schema import check_schema, encode_schema
 from phalanx.txn.bulk import Cargo
 from phalanx.txn.commit import refusal
-from phalanx.txn.conflict import Conflict, Kind, dotted
 from phalanx.txn.core import Core, Found, find, found, locate
 from phalanx.txn.draft import Draft
 from phalanx.txn.intent import Guard, Named, Rebased
 from phalanx.txn.reads import Reads, Serial
 from phalanx.txn.touched import Footprint, Touched
+from phalanx.txn.verdict import Conflict, Kind, dotted
 
 R = TypeVar("R")
 Isolation = Literal["snapshot", "serializable"]
@@ -73,6 +74,8 @@ class Work:
         self._catalog: list[do.Action] = []
         self._drafts: dict[str, Draft] = {}
         self._dropped: list[Footprint] = []
+        self._pins: list[Pin] = []
+        self._held: Hold | None = None
         self._closed: str | None = None
         self.version: int | None = None
 
@@ -101,6 +104,7 @@ class Work:
                     raise refusal(Conflict(Kind.REPLAN, f"the columns of table {dotted(now.name)!r} have changed"))
                 draft.found = now
             self._view = self._began = view
+            self._held = self.core.hold(view.position, whole=True)
 
     def draft(self, name: str) -> Draft:
         """A table, to be read and changed."""
@@ -124,6 +128,7 @@ class Work:
         if parts in self.view.state.tables:
             raise AlreadyExistsError(f"table {name!r} exists already: choose another name, or use what is there")
         table = self.core.new_table_id()
+        self._pins.append(self.core.pins.staging())
         manifest = self.core.datasets.begin(table, checked)
         self.change(do.CreateTable(parts, table, dict(properties), encode_schema(checked), tuple(key), manifest))
         here = found(self.view, parts, self.view.state.tables[parts])
@@ -162,7 +167,8 @@ class Work:
         self.require_open()
         self._closed = "committed"
         drafts = [draft for draft in self._drafts.values() if draft.statements or draft.born]
-        first = self._built(drafts, {})
+        with self.core.needing([*self._pins, *(pin for draft in drafts for pin in draft.pins())]):
+            first = self._built(drafts, {})
         if not first.actions:  # it only read, or its changes came to nothing
             self.version = self.began.position
             return self.version
@@ -180,6 +186,7 @@ class Work:
             payloads=first.payloads,
             identity=self._identity,
             guard=guard,
+            pins=first.pins,
         )
         try:
             self.version = self.core.committer.commit(intent)
@@ -187,7 +194,16 @@ class Work:
             if not looked:
                 self.core.refresh()  # what was known was too old, and the next one would be stopped by the same
             raise
+        finally:
+            self._let_go()
         return self.version
+
+    def _let_go(self) -> None:
+        """Nothing that it has read or staged needs to be kept any longer."""
+        self._held = None
+        self._pins.clear()
+        for draft in self._drafts.values():
+            draft.let_go()
 
     def _named(self) -> Named:
         """What its tables must be called: it asked for them by name."""
@@ -196,6 +212,7 @@ class Work:
     def rollback(self) -> None:
         """Forget everything."""
         self._closed = self._closed or "rolled back"
+        self._let_go()
 
     def require_open(self) -> None:
         """Refuse a transaction that is over."""
@@ -212,7 +229,7 @@ class Work:
         actions = list(self._catalog)
         for draft in drafts:
             actions += draft.actions(cargo, moved.get(draft.found.table.id, draft.removed()))
-        return Rebased(tuple(actions), tuple(cargo.payloads))
+        return Rebased(tuple(actions), tuple(cargo.payloads), (*self._pins, *cargo.pins))
 
     def __enter__(self) -> Self:
         return self

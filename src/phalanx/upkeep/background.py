@@ -9,13 +9,18 @@ import logging
 import threading
 from collections.abc import Callable
 
-from phalanx.clock import Deadline
+from phalanx.clock import Deadline, environment
 from phalanx.contents import Contents
 from phalanx.errors import NotFoundError, PhalanxError, UnavailableError
-from phalanx.txn.core import Core
+from phalanx.txn.core import Core, locate
 from phalanx.upkeep.cover import cover
+from phalanx.upkeep.due import Habits, habits, prune_due, worth_rewriting
 from phalanx.upkeep.flush import flush
 from phalanx.upkeep.limits import DEFAULTS, Limits, limits
+from phalanx.upkeep.optimize import Options as HowToOptimize
+from phalanx.upkeep.optimize import optimize
+from phalanx.upkeep.prune import Mode, Options, prune
+from phalanx.upkeep.window import protection
 from phalanx.waiting import Weight, weigh
 
 log = logging.getLogger("phalanx.upkeep")
@@ -35,6 +40,7 @@ class Background:
         self._running: dict[tuple[str, str], threading.Thread] = {}
         self._seen: dict[str, tuple[int, float]] = {}
         self._closed = False
+        self._marked: set[str] = set()
         self._known: tuple[object, Limits] = (None, DEFAULTS)
 
     @property
@@ -91,6 +97,32 @@ class Background:
         if self.limits.background == "on":
             self._run(("flush", table), lambda: self._flush(table))
 
+    def prune_previous(self, table: str, mode: Mode) -> None:
+        """Prune the versions of a table before its newest (rule E6). Whatever goes wrong, what was written stands.
+
+        While a table has a tail its versions are only marked: files go once it was flushed.
+        """
+        contents = self._core.log.view.state.contents.get(table)
+        tail = contents is not None and contents.first != contents.until
+        how = Options(protect=self._window(), mode=mode, tables=frozenset([table]), files=not tail)
+        self._try("prune", lambda deadline: prune(self._core, how, deadline))
+        if tail:
+            self._marked.add(table)
+        elif mode == "background":
+            self.sweep(table)
+
+    def sweep(self, table: str | None = None) -> None:
+        """Begin to remove what was marked by a prune, unless that is under way."""
+        tables = None if table is None else frozenset([table])
+        self._run(("sweep", table or ""), lambda: self._sweep(tables))
+
+    def _sweep(self, tables: frozenset[str] | None) -> None:
+        how = Options(protect=self._window(), mode="sweep", tables=tables)
+        self._try("sweep", lambda deadline: prune(self._core, how, deadline))
+
+    def _window(self) -> float:
+        return protection(None, environment(), self._core.log.view.state.properties)
+
     def _run(self, what: tuple[str, str], work: Callable[[], None]) -> None:
         """Do something in a thread of its own, unless it is being done."""
         with self._lock:
@@ -120,7 +152,34 @@ class Background:
     def _flush(self, table: str, until: Deadline | None = None) -> None:
         """Flush; then, in a thread of its own, index what was written out: a long build holds up no flush."""
         self._try("flush", lambda deadline: flush(self._core, table, until or deadline))
-        self._run(("index", table), lambda: self._try("index", lambda deadline: cover(self._core, table, deadline)))
+        self._run(("index", table), lambda: self._index(table))
+
+    def _index(self, table: str) -> None:
+        """Index what was written out; then what was marked can go that the table no longer stands on."""
+        self._try("index", lambda deadline: cover(self._core, table, deadline))
+        if table in self._marked:
+            self._marked.discard(table)
+            self._sweep(frozenset([table]))
+        if self._habits().upkeep == "on":
+            self._try("optimize", lambda deadline: self._optimize(table, deadline))
+            self._try("prune", self._prune)
+
+    def _habits(self) -> Habits:
+        """Read afresh: somebody may have said just now that nothing is to be done (rule E5)."""
+        return habits(self._core.refresh().state.properties)
+
+    def _optimize(self, table: str, deadline: Deadline) -> None:
+        """Rewrite what is worth it, within limits; whoever flushed does it, so that of many processes one does."""
+        core = self._core
+        if any(worth_rewriting(core, locate(core.refresh(), table))):
+            optimize(core, table, deadline, HowToOptimize(max_bytes=self._habits().bytes, threads=1))
+
+    def _prune(self, deadline: Deadline) -> None:
+        """Prune if the log has grown enough. The judge refuses it if that is not wanted any more."""
+        how = self._habits()
+        if how.upkeep == "on" and prune_due(self._core.log.view):
+            options = Options(how.keep, how.older_than, self._window(), by_itself=True)
+            prune(self._core, options, deadline)
 
     def _try(self, what: str, work: Callable[[Deadline], object]) -> None:
         try:

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from phalanx.clock import Deadline
-from phalanx.errors import ConflictError, PhalanxError
+from phalanx.errors import ConflictError, PhalanxError, StagingExpiredError
 from phalanx.log import item as it
+from phalanx.pins import Pin
 from phalanx.tables import index as indexes
 from phalanx.tables.dataset import Version
 from phalanx.tail.lookup import KEY_INDEX
@@ -49,6 +50,7 @@ def cover(core: Core, table: str, deadline: Deadline, *, least_rows: int = LEAST
     here = locate(core.refresh(), table)
     if here.contents.head.layout != here.shape.layout:
         return Covered()  # the columns on disk are not yet those that the indexes are of
+    pin = core.pins.staging()
     head = core.datasets.own(table, here.contents.head.manifest)
     built: dict[str, indexes.Built] = {}
     failed: dict[str, PhalanxError] = {}
@@ -64,7 +66,7 @@ def cover(core: Core, table: str, deadline: Deadline, *, least_rows: int = LEAST
         now = locate(core.refresh(), table)
         if _moved_on(now, here):
             break
-        names = _announced(core, now, built, deadline)
+        names = _announced(core, now, built, deadline, pin)
         if names is not None:
             return Covered(names, failed)
     return Covered((), failed)
@@ -77,7 +79,7 @@ def _moved_on(now: Found, here: Found) -> bool:
 
 
 def _announced(
-    core: Core, here: Found, built: Mapping[str, indexes.Built], deadline: Deadline
+    core: Core, here: Found, built: Mapping[str, indexes.Built], deadline: Deadline, pin: Pin
 ) -> tuple[str, ...] | None:
     """The names of what landed; None if the head moved meanwhile."""
     table, contents = here.table.id, here.contents
@@ -91,7 +93,9 @@ def _announced(
     names = tuple(sorted(specs[one.name].name for one in fitting))
     action = it.Cover(table, contents.generation, contents.head.manifest, made.manifest, names)
     try:
-        core.committer.commit(core.intent([action], deadline))
+        core.committer.commit(core.intent([action], deadline, pins=[pin]))
+    except StagingExpiredError:
+        raise  # what was built is gone: there is nothing to announce
     except ConflictError as error:
         log.debug("indexes of %s are announced again: %s", table, error)
         return None

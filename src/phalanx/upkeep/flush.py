@@ -13,6 +13,7 @@ import msgspec
 from phalanx.clock import Deadline
 from phalanx.errors import ConflictError
 from phalanx.log import item as it
+from phalanx.pins import Pin
 from phalanx.runs import encode_ids
 from phalanx.tail.writeout import WrittenOut, write_out
 from phalanx.txn.core import Core, Found, locate
@@ -44,9 +45,10 @@ def flush(core: Core, table: str, deadline: Deadline) -> Flushed:
         ):
             return Flushed(0, 0, None)
         core.datasets.look_for_intruders(table)
+        pin = core.pins.staging()
         out = write_out(core.overlays.at(here.shape, contents), core.datasets)
         try:
-            version = _commit(core, here, out, deadline)
+            version = _commit(core, here, out, deadline, pin)
         except ConflictError as error:
             log.debug("flush of %s plans again: %s", table, error)
             continue
@@ -56,7 +58,7 @@ def flush(core: Core, table: str, deadline: Deadline) -> Flushed:
     )
 
 
-def _commit(core: Core, here: Found, out: WrittenOut, deadline: Deadline) -> int:
+def _commit(core: Core, here: Found, out: WrittenOut, deadline: Deadline, pin: Pin) -> int:
     contents = here.contents
     # A keyed table's rows are known by their keys: nobody will ask where a row has gone.
     payloads = [] if here.shape.key else [encode_ids(out.moved)]
@@ -71,4 +73,4 @@ def _commit(core: Core, here: Found, out: WrittenOut, deadline: Deadline) -> int
         out.next_row_id,
         0 if payloads else None,
     )
-    return core.committer.commit(core.intent([action], deadline, payloads=payloads))
+    return core.committer.commit(core.intent([action], deadline, payloads=payloads, pins=[pin]))

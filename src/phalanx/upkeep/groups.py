@@ -13,8 +13,9 @@ import msgspec
 from phalanx.claims import Claimed, others
 from phalanx.clock import Deadline, is_gone
 from phalanx.contents import Contents
-from phalanx.errors import ConflictError, PhalanxError
+from phalanx.errors import ConflictError, PhalanxError, StagingExpiredError
 from phalanx.log import item as it
+from phalanx.pins import Pin
 from phalanx.tables import cluster, rewrite
 from phalanx.tables.dataset import Version
 from phalanx.txn.core import Core, locate
@@ -65,8 +66,11 @@ class Groups:
             refused = self._claim(planned, group)
             if refused is not None:
                 return refused
+            pin = self._core.pins.staging()
             made = (cluster if group.sort_by else rewrite).run(bare, group)
-            outcome = self._commit(planned, made)
+            outcome = self._commit(planned, made, pin)
+        except StagingExpiredError as error:
+            outcome = Outcome(Ended.MOVED, str(error))
         except PhalanxError as error:
             log.warning("a group of fragments of table %s is left as it is: %s", self._table, error)
             outcome = Outcome(Ended.FAILED, str(error))
@@ -116,7 +120,7 @@ class Groups:
         except PhalanxError as error:
             log.debug("a claim of table %s is left to expire: %s", self._table, error)
 
-    def _commit(self, planned: Contents, made: rewrite.Rewritten) -> Outcome:
+    def _commit(self, planned: Contents, made: rewrite.Rewritten, pin: Pin) -> Outcome:
         """Place what was written on each newer head, until it lands."""
         core, table = self._core, self._table
         for _ in range(ATTEMPTS):
@@ -130,7 +134,9 @@ class Groups:
                 table, contents.generation, contents.head.manifest, placed.manifest, made.old, len(made.new)
             )
             try:
-                core.committer.commit(core.intent([action], self._deadline))
+                core.committer.commit(core.intent([action], self._deadline, pins=[pin]))
+            except StagingExpiredError:
+                raise  # what was written is gone: there is nothing to place
             except ConflictError as error:
                 log.debug("rewrite of %s is placed again: %s", table, error)
                 continue

@@ -176,6 +176,7 @@ class _Run:
             self._scope = (*state, frozenset(head.fragments))
         busy = {one for claim in self._groups.claims(here.contents) for one in claim.fragments}
         excluded = (set(head.fragments) - self._scope[2]) | busy | self._tired
+        self._pin = self._core.pins.staging()
         bare = indexes.bare(self._core.datasets, head)  # Lance would not put fragments together that differ in theirs
         if self._how.cluster_by:
             return bare, cluster.plan(bare, self._how.cluster_by, excluded)

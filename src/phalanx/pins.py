@@ -1,0 +1,348 @@
+"""Pins: what a running process asks others not to prune, and how it keeps asking (rules E2, E3).
+
+A pin is an object whose name says all there is to know; it holds for its life after the store's stamp, and is renewed
+under a new name while somebody in this process needs it. There are three kinds:
+
+- `from`: every position from there on. One for each open handle, which moves on with the log;
+- `at`: exactly that position. For a snapshot that is older than the first;
+- `staging`: files that were written after the pin, and that no entry names yet. Lance chooses the names of files, so
+  this is how they are known. Operations of one process that overlap share one, for some seconds.
+
+Whoever needs a pin holds a `Pin`, or a `Hold` on a position; letting go of it is all there is to do. A pin is put first,
+and what it is for is looked at afterwards: prune does the opposite, so one of the two sees the other (specs/prune.py).
+"""
+
+import contextlib
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from phalanx.clock import Clock
+from phalanx.errors import PhalanxError, UnavailableError
+from phalanx.ids import ID_BYTES
+from phalanx.objects import Created, Listed, Store, layout
+from phalanx.objects.layout import PinName
+
+log = logging.getLogger("phalanx.pins")
+
+FROM, AT, STAGING = "from", "at", "staging"
+KINDS = (FROM, AT, STAGING)
+LIFE = 600.0
+"""Seconds that a pin holds after it was put or renewed."""
+_RENEWALS = 3
+"""How often a pin is renewed in its life: two may fail."""
+_TICKS = {True: 2.0, False: 60.0}
+"""Seconds after which a handle moves on with the log, where asking costs nothing and where it is a request: what has
+been replaced since stays for as long."""
+_SHARED = 30.0
+"""Seconds for which operations that begin share a staging pin: it protects whatever is newer than itself."""
+_TRIES = 3
+
+
+class Pin:
+    """Something that is pinned for as long as this is held."""
+
+    __slots__ = ("__weakref__", "checked", "id", "kind", "position", "renewed")
+
+    def __init__(self, kind: str, position: int, identity: str, renewed: float) -> None:
+        self.kind = kind
+        self.position = position
+        self.id = identity
+        self.renewed = renewed
+        """When it was last known to hold, by the steady clock."""
+        self.checked = False
+        """Whether somebody has looked, after it was put, that what it pins was still there."""
+
+
+class Hold:
+    """A position that somebody reads at; with `whole`, everything after it as well."""
+
+    __slots__ = ("__weakref__", "pin", "position", "whole")
+
+    def __init__(self, position: int, pin: Pin, *, whole: bool) -> None:
+        self.position = position
+        self.whole = whole
+        self.pin = pin
+
+
+class Pins:
+    """The pins of one handle. Safe to use from many threads."""
+
+    def __init__(self, store: Store, clock: Clock, end: Callable[[], int], life: float = LIFE) -> None:
+        self._store = store
+        self._clock = clock
+        self._end = end
+        self.life = life
+        self._lock = threading.RLock()
+        self._names: dict[str, list[str]] = {}
+        self._alive: weakref.WeakValueDictionary[str, Pin] = weakref.WeakValueDictionary()
+        self._holds: weakref.WeakSet[Hold] = weakref.WeakSet()
+        self._at: weakref.WeakValueDictionary[int, Pin] = weakref.WeakValueDictionary()
+        self._staging: weakref.ref[Pin] | None = None
+        self._begun = 0.0
+        self._renewed = clock.steady()
+        self._dead: list[str] = []
+        self._base: Pin | None = None
+        self.before_renewal: Callable[[], None] = lambda: None
+        """What comes first when it is time: to look at the log again, and to let go of what is no longer needed."""
+        self._wake = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        weakref.finalize(self, _take_back, store, self._names, os.getpid())
+
+    def staging(self) -> Pin:
+        """A pin for files that are about to be written: hold it until an entry names them, or nobody will."""
+        with self._lock:
+            now = self._clock.steady()
+            shared = None if self._staging is None else self._staging()
+            if shared is None or now - self._begun > min(_SHARED, self.life / _RENEWALS):
+                shared = self._put(STAGING, self._end())
+                self._staging, self._begun = weakref.ref(shared), now
+            return shared
+
+    def ready(self) -> Pin:
+        """The pin of everything from the end of the log on, as far as it is known: put before somebody looks at it."""
+        base = self._base
+        if base is None or self._clock.steady() - base.renewed > self.life:
+            with self._lock:
+                base = self._require_base()
+        return base
+
+    def hold(self, position: int, *, whole: bool = False) -> Hold:
+        """Hold a position, by a pin that is there already if one covers it.
+
+        What is known of a position that is older than all pins counts only if it is looked at after this.
+        """
+        with self._lock:
+            held = Hold(position, self._covering(position, whole=whole), whole=whole)
+            self._holds.add(held)
+            return held
+
+    def owns(self, identity: str) -> bool:
+        """Whether a pin is this handle's."""
+        return identity in self._names
+
+    def time(self) -> float:
+        """The steady clock that all of this goes by."""
+        return self._clock.steady()
+
+    def lapsed(self, pin: Pin) -> bool:
+        """Whether others may have taken it for expired meanwhile: this process, or its storage, stood still."""
+        return self._clock.steady() - pin.renewed > self.life
+
+    def renew(self) -> None:
+        """Renew what is held, move on with the log, and take back what nobody holds any more."""
+        self.move_on()
+        with self._lock:
+            self._renewed = self._clock.steady()
+            for pin in list(self._alive.values()):
+                self._renew(pin)
+            self._forget([gone for gone in self._names if gone not in self._alive])
+
+    def move_on(self) -> None:
+        """Let go of what came before the end of the log, but for what is still read."""
+        self.before_renewal()
+        with self._lock:
+            self._move_on()
+
+    def tick(self) -> None:
+        """What is done now and then."""
+        self.tidy()
+        if self._clock.steady() - self._renewed > self.life / _RENEWALS:
+            self.renew()
+        else:
+            self.move_on()
+
+    def tidy(self) -> None:
+        """Take back what nobody holds any more."""
+        with self._lock:
+            dead, self._dead = self._dead, []
+            self._forget([gone for gone in dead if gone in self._names])
+
+    def _died(self, identity: str) -> None:
+        """Nobody holds a pin any more. May be called anywhere, in the middle of anything: another thread takes it back."""
+        self._dead.append(identity)
+        self._wake.set()
+
+    def close(self) -> None:
+        """Take back everything."""
+        self._closed = True
+        self._wake.set()
+        with self._lock:
+            self._base = None
+            try:
+                self._forget(list(self._names))
+            except PhalanxError as error:
+                log.info("pins are left to expire: %s", error)
+
+    def _covering(self, position: int, *, whole: bool) -> Pin:
+        base = self._require_base()
+        if position >= base.position:
+            return base
+        if whole:
+            return self._put(FROM, position)
+        found = self._at.get(position)
+        if found is None or self.lapsed(found):
+            found = self._at[position] = self._put(AT, position)
+        return found
+
+    def _require_base(self) -> Pin:
+        base = self._base
+        if base is None or self.lapsed(base):
+            base = self._base = self._put(FROM, self._end())
+        return base
+
+    def _move_on(self) -> None:
+        """The newest pin of all that is to come; what is still read before it gets pins of its own."""
+        base = self._base
+        end = self._end()
+        if base is None or base.position >= end or self.lapsed(base):
+            return
+        whole = [hold.position for hold in self._holds if hold.whole and hold.pin is base]
+        to = min([end, *whole])
+        for hold in list(self._holds):
+            if hold.pin is base and hold.position < to and not hold.whole:
+                found = self._at.get(hold.position)
+                if found is None:
+                    found = self._at[hold.position] = self._put(AT, hold.position)
+                    found.checked = True
+                hold.pin = found
+        if to > base.position:
+            moved = self._put(FROM, to)
+            moved.checked = True  # it was covered until now
+            for hold in list(self._holds):
+                if hold.pin is base:
+                    hold.pin = moved
+            self._base = moved
+
+    def _put(self, kind: str, position: int, identity: str | None = None, number: int = 0) -> Pin:
+        """Put a pin, unless nothing can be written here: who may only read does without."""
+        identity = identity or self._clock.token(ID_BYTES).hex()
+        began = self._clock.steady()
+        name: str | None = str(PinName(kind, position, identity, int(self.life), number))
+        for again in range(_TRIES):
+            try:
+                with self._store.prepare([b""], lasting=False) as blob:
+                    outcome = blob.put(str(name))
+            except UnavailableError as error:
+                if kind == STAGING:
+                    raise
+                log.info("nothing can be pinned, what is read may be pruned meanwhile: %s", error)
+                name = None
+                break
+            if isinstance(outcome, Created) or (again and self._there(str(name))):
+                break
+        else:
+            raise UnavailableError("a pin could not be put: try again; nothing was changed")
+        pin = Pin(kind, position, identity, began)
+        if name is not None:
+            self._names.setdefault(identity, []).append(name)
+            self._alive[identity] = pin
+            weakref.finalize(pin, _tell, weakref.ref(self), identity).atexit = False
+            self._begin()
+        return pin
+
+    def _there(self, name: str) -> bool:
+        return self._store.get(name, limit=1) is not None
+
+    def _renew(self, pin: Pin) -> None:
+        """Put it again under another name; the first one stays, what is between goes."""
+        if self.lapsed(pin):
+            return  # others may have acted on that: it cannot be brought back
+        names = self._names[pin.id]
+        parsed = layout.pin(names[-1])
+        if parsed is None:
+            return
+        began = self._clock.steady()
+        name = str(msgspec.structs.replace(parsed, number=parsed.number + 1))
+        try:
+            with self._store.prepare([b""], lasting=False) as blob:
+                outcome = blob.put(name)
+            if not isinstance(outcome, Created) and not self._there(name):
+                return
+            names.append(name)
+            pin.renewed = began
+            self._store.delete(names[1:-1])
+            del names[1:-1]
+        except UnavailableError as error:
+            log.warning("a pin could not be renewed, it is tried again: %s", error)
+
+    def _forget(self, gone: list[str]) -> None:
+        self._store.delete([name for identity in gone for name in self._names[identity]])
+        for identity in gone:
+            del self._names[identity]
+
+    def _begin(self) -> None:
+        """Renew in the background, from the first pin on, until this handle is closed or nobody has it any more."""
+        if self._thread is None:
+            pause = min(_TICKS[self._store.probes], self.life / _RENEWALS)
+            self._thread = threading.Thread(
+                target=_renewing, args=(weakref.ref(self), self._wake, pause), name="phalanx-pins", daemon=True
+            )
+            self._thread.start()
+
+
+def _take_back(store: Store, names: dict[str, list[str]], process: int) -> None:
+    """Who forgot to close a handle, or ends, need not hold up others for the rest of a pin's life."""
+    if os.getpid() == process and names:
+        with contextlib.suppress(Exception):
+            store.delete([name for some in names.values() for name in some])
+
+
+def _tell(found: "weakref.ref[Pins]", identity: str) -> None:
+    pins = found()
+    if pins is not None:
+        pins._died(identity)  # noqa: SLF001 - its own
+
+
+def _renewing(found: "weakref.ref[Pins]", wake: threading.Event, pause: float) -> None:
+    """Renew when it is time, and take back what nobody holds, until the handle is closed or nobody has it."""
+    while True:
+        told = wake.wait(pause)
+        wake.clear()
+        pins = found()
+        if pins is None or pins._closed:  # noqa: SLF001 - its own
+            return
+        try:
+            if told:
+                pins.tidy()
+            else:
+                pins.tick()
+        except Exception as error:  # noqa: BLE001 - it is tried again, whatever it was
+            log.warning("pins could not be renewed, it is tried again: %s", error)
+        del pins
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A pin as others see it: since when, and when it was renewed last, by the store's clock."""
+
+    kind: str
+    position: int
+    id: str
+    since: float
+    renewed: float
+    life: int
+
+    def expired(self, now: float) -> bool:
+        """Whether whoever put it has not renewed it in time."""
+        return now - self.renewed > self.life
+
+
+def seen(listed: Iterable[Listed]) -> list[Seen]:
+    """The pins in a listing. What cannot be understood may protect anything, so it is an error (rule E3)."""
+    found: dict[str, Seen] = {}
+    for one in listed:
+        name = layout.pin(one.name)
+        if name is None or name.kind not in KINDS:
+            raise UnavailableError(
+                f"{one.name} is a pin that this version does not understand, so nothing is pruned: use a newer version"
+            )
+        old = found.get(name.id)
+        since = one.modified if old is None else min(one.modified, old.since)
+        renewed = one.modified if old is None else max(one.modified, old.renewed)
+        found[name.id] = Seen(name.kind, name.position, name.id, since, renewed, name.life)
+    return list(found.values())

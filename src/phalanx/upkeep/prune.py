@@ -1,0 +1,385 @@
+"""Prune: old versions, old entries and files that nobody can reach go; nobody who reads or writes loses one (I8, I9).
+
+The order of its steps is what makes it safe (rule E1, specs/prune.py):
+
+    list files, list pins       what may go is among these files; who is writing is exempt
+    commit the decision         from here on, readers of what goes and writers that are not exempt are refused
+    list pins again             who has pinned before they saw the decision is let alone
+    keep, raise the floor       positions and versions that stay readable below it are stored first (rule A6)
+    read the end, delete        whatever an entry names by now stays
+
+It may stop anywhere, for any time, and be run again; several at once do what each would do alone. An error while it looks
+at what others need ends it before anything is deleted. Ages are the store's stamps by the store's clock (rule E4).
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, get_args
+
+import msgspec
+
+from phalanx.catalog import Name, State, Table, apply, step
+from phalanx.clock import Deadline
+from phalanx.contents import Contents, is_deleted
+from phalanx.errors import ConflictError, CorruptionError, InvalidInputError, SnapshotExpiredError, StateError
+from phalanx.log import action as do
+from phalanx.log.cursor import View
+from phalanx.log.entry import Landing
+from phalanx.objects import layout
+from phalanx.pins import AT, FROM, STAGING, Seen, seen
+from phalanx.txn.core import Core
+from phalanx.txn.dated import keep_version, load_kept
+from phalanx.upkeep.garbage import File, Garbage, Protection, sort_out
+from phalanx.upkeep.reach import Manifests, Reach, walk
+from phalanx.upkeep.retention import Decision, Needs, Wish, decide
+
+log = logging.getLogger("phalanx.upkeep")
+
+Mode = Literal["eager", "background", "sweep"]
+ATTEMPTS = 8
+JUMP = 30 * 86_400.0
+"""Seconds since the last commit after which a clock is believed only if somebody says so: it may have jumped."""
+_BACK = 60.0
+_AT_ONCE = 1000
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How a prune goes about it; see `Lake.prune`."""
+
+    keep: int = 1
+    older_than: float = 0.0
+    protect: float = 600.0
+    mode: Mode = "eager"
+    tables: frozenset[str] | None = None
+    anchor: bool = True
+    dry_run: bool = False
+    files: bool = True
+    """Not only mark, but remove as well; in the background nothing is removed anyway."""
+    by_itself: bool = False
+    trust_clock: bool = False
+    progress: Callable[[int, int], None] | None = None
+
+    def checked(self) -> "Options":
+        """Refuse what makes no sense."""
+        if self.mode not in get_args(Mode):
+            raise InvalidInputError(f"mode is one of {', '.join(get_args(Mode))}: {self.mode!r} is not")
+        return self
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """What a prune did, or would do: versions by table, entries of the log, files with their bytes; and what stays, why."""
+
+    version: int | None
+    """The lake's version at which the decision stands; None if there was nothing to decide."""
+    floor: int
+    entries: int
+    versions: dict[str, int]
+    files: int
+    bytes: int
+    removed: tuple[File, ...]
+    kept_files: tuple[File, ...]
+    kept_versions: dict[str, dict[int, str]]
+
+
+def prune(core: Core, options: Options, deadline: Deadline) -> Pruned:
+    """Let go of what nobody needs any more."""
+    run = _Run(core, options, deadline)
+    if run.waits_for_the_dead() and not options.dry_run:
+        run.move_on()
+    for _ in range(ATTEMPTS):
+        run = _Run(core, options, deadline)
+        try:
+            return run.go()
+        except ConflictError as error:
+            log.debug("prune decides anew: %s", error)
+        except (SnapshotExpiredError, CorruptionError) as error:
+            if not run.overtaken():
+                raise
+            log.debug("another prune has raised the floor meanwhile, this one begins again: %s", error)
+    raise ConflictError(
+        f"what was to be pruned was tagged, or pruned by others, {ATTEMPTS} times meanwhile: no file was deleted, try again"
+    )
+
+
+class _Run:
+    """One decision, and what follows from it."""
+
+    def __init__(self, core: Core, options: Options, deadline: Deadline) -> None:
+        self._core, self._how, self._deadline = core, options, deadline
+        core.pins.renew()  # what this process itself no longer needs is not in its way
+        self._view = core.refresh()
+        self._store = core.datasets.files.store
+        self._now = self._store.now()
+        self._manifests = Manifests(self._store)
+        self._removes = options.files and options.mode != "background"
+        self._files = list(self._listed()) if self._removes else []
+        self._pins = seen(self._store.list(layout.PINS))
+        self._floor = core.log.oldest()
+
+    def _listed(self) -> Iterator[File]:
+        """The files of all tables, or of those that were asked for."""
+        tables = self._how.tables
+        folders = [layout.TABLES] if tables is None else [layout.table(one) for one in sorted(tables)]
+        for folder in folders:
+            for one in self._store.list(folder):
+                _, table, name = one.name.split("/", 2)
+                yield File(table, name, one.size, one.modified)
+
+    def overtaken(self) -> bool:
+        """Whether another prune has removed entries that this one was about to read."""
+        return self._core.log.oldest() > self._floor
+
+    def waits_for_the_dead(self) -> bool:
+        """Whether writers are gone that began at the very end of the log: nothing there tells yet that it is long ago."""
+        own = [one for one in self._pins if one.kind == STAGING and one.position >= self._view.position]
+        return any(one.expired(self._now) for one in own)
+
+    def move_on(self) -> None:
+        """An entry that decides nothing, and that everybody has seen who begins after it."""
+        retained = self._view.state.retained
+        action = do.Prune(retained.floor, 0, 0, retained.kept, by_itself=self._how.by_itself)
+        self._core.committer.commit(self._core.intent([action], self._deadline, note="prune"))
+
+    def go(self) -> Pruned:
+        """Decide, and do it."""
+        state = self._view.state
+        decision = self._decide()
+        after = _as_if(self._view, decision)
+        kept = self._kept_states(set(decision.kept))
+        passed = [(table.id, old) for _, table, old, _ in self._passed(after.state, decision.floor)]
+        first = self._garbage(after, decision.floor, kept, passed, self._pins)
+        named = {".".join(state.names[table]): _count(ranges) for table, ranges in decision.going.items()}
+        idle = not first.garbage and not decision.going and decision.floor <= state.retained.floor
+        if self._how.dry_run or (idle and self._nothing_left(decision)):
+            entries = max(0, decision.floor - self._floor)
+            return self._told(None, decision, entries, named, first.garbage, first.kept)
+        landed = None if idle else self._commit(decision, first)
+        if not self._removes:
+            return self._told(landed, decision, 0, named, [], [])
+        entries, last = self._carry_out(decision)
+        gone = [one for one in first.garbage if (one.table, one.name) not in last]
+        self._delete(gone)
+        return self._told(landed, decision, entries, named, gone, first.kept)
+
+    def _told(
+        self,
+        landed: int | None,
+        decision: Decision,
+        entries: int,
+        versions: dict[str, int],
+        gone: list[File],
+        kept: list[File],
+    ) -> Pruned:
+        size = sum(one.size for one in gone)
+        return Pruned(
+            landed, decision.floor, entries, versions, len(gone), size, tuple(gone), tuple(kept), decision.staying
+        )
+
+    def _decide(self) -> Decision:
+        how, view = self._how, self._view
+        needs = Needs.of(view.state, self._alive(self._pins))
+        if how.mode == "sweep":
+            marked = view.state.retained
+            wish = Wish(1, view.position, anchor=False, tables=frozenset())
+            kept = decide(view.state, view.position, marked.floor, wish, needs).kept
+            return Decision(marked.floor, kept, {}, {})
+        wish = Wish(how.keep, self._due(), how.anchor and how.mode == "eager", how.tables)
+        retained = view.state.retained
+        end = retained.last(view.position)
+        return decide(view.state, end, max(self._floor, retained.floor), wish, needs)
+
+    def _due(self) -> int:
+        """The last position that is old enough, by the stamps of the entries."""
+        seconds = max(self._how.older_than, self._how.protect)
+        if seconds <= 0:
+            return self._view.position
+        store = self._core.store
+        listed = store.list(layout.LOG, after=layout.entry(self._floor - 1))
+        stamps = [(at, one.modified) for one in listed if (at := layout.entry_position(one.name)) is not None]
+        now = store.now()
+        self._believe(now, max((stamp for _, stamp in stamps), default=now))
+        due, newest = self._floor - 1, 0.0
+        for position, stamp in stamps:
+            newest = max(newest, stamp)
+            if newest > now - seconds or position > self._view.position:
+                break
+            due = position
+        return due
+
+    def _believe(self, now: float, last: float) -> None:
+        """Refuse to act on a clock that has jumped (known bug 16)."""
+        if self._how.trust_clock:
+            return
+        if now - last > JUMP:
+            raise StateError(
+                f"the clock of {self._core.store.uri} says that {int((now - last) / 86_400)} days have passed since the last "
+                "commit: nothing was pruned; if that is so, prune with trust_clock=True (--trust-clock)"
+            )
+        if last - now > _BACK:
+            raise StateError(
+                f"the clock of {self._core.store.uri} says that the last commit is {int(last - now)} seconds ahead: "
+                "nothing was pruned; set the clock, or prune with trust_clock=True (--trust-clock)"
+            )
+
+    def _alive(self, pins: Iterable[Seen]) -> list[Seen]:
+        """Pins that count. One that was put after this run began cannot have expired, whatever a clock says."""
+        return [one for one in pins if not one.expired(self._now) or one.position >= self._view.position]
+
+    def _writers(self, pins: Iterable[Seen]) -> list[Seen]:
+        """Staging pins that count: also those that expired within the window, because nothing of theirs goes."""
+        young = self._now - self._how.protect
+        alive = {one.id for one in self._alive(pins)}
+        return [one for one in pins if one.kind == STAGING and (one.id in alive or one.since > young)]
+
+    def _commit(self, decision: Decision, first: Garbage) -> int:
+        state = self._view.state
+        names = sorted(decision.going.items())
+        cutoff = 1 + max((int(one.modified * 1e6) for one in first.garbage), default=-1)
+        exempt = tuple(sorted((bytes.fromhex(one.id), one.position) for one in self._writers(self._pins)))
+        fence = self._view.position if first.garbage else 0  # nobody's files go: nobody has to stage again
+        action = do.Prune(
+            max(decision.floor, state.retained.floor),
+            fence,
+            cutoff,
+            decision.kept,
+            exempt if fence else (),
+            tuple(names),
+            self._how.by_itself,
+        )
+        return self._core.committer.commit(self._core.intent([action], self._deadline, note="prune"))
+
+    def _carry_out(self, decision: Decision) -> tuple[int, set[tuple[str, str]]]:
+        """Everything after the decision but deleting files: entries that went, and files that turned out to be needed."""
+        core = self._core
+        late = self._alive(seen(self._store.list(layout.PINS)))
+        exactly = {one.position for one in late if one.kind == AT} | set(decision.kept)
+        since = min([one.position for one in late if one.kind == FROM], default=decision.floor)
+        floor = max(self._floor, min(decision.floor, since + 1))
+        view = core.refresh()
+        self._keep_versions(view.state, floor)
+        core.log.raise_floor(floor, self._deadline, [one for one in exactly if one < floor - 1])
+        both = {one.id: one for one in (*self._pins, *late)}.values()
+        still = self._garbage(view, floor, self._kept_states(exactly), [], both)
+        self._forget_kept(view.state, floor, exactly)
+        swept = core.log.sweep(floor)
+        return swept.entries, {(one.table, one.name) for one in still.kept}
+
+    def _keep_versions(self, newest: State, floor: int) -> None:
+        """Store the versions that stay, and that the floor is about to pass, as they were when they were replaced."""
+        for name, table, old, time in self._passed(newest, floor):
+            keep_version(self._core, name, table, old, time)
+
+    def _passed(self, newest: State, floor: int) -> Iterator[tuple[Name, Table, Contents, int]]:
+        for walked in self._core.log.walk(max(self._floor - 1, 1), floor - 1):
+            state = walked.before.state
+            for landing, transaction in walked.landings:
+                before, state = state, step(state, landing, transaction)
+                for table in {one for action in transaction.actions if (one := getattr(action, "table", None))}:
+                    old, new, now = before.contents.get(table), state.contents.get(table), newest.contents.get(table)
+                    if old is None or new is None or now is None or new.version == old.version or not old.version:
+                        continue
+                    if not is_deleted(now, old.version):
+                        name = before.names[table]
+                        yield name, before.tables[name], old, walked.before.time
+
+    def _kept_states(self, wanted: set[int]) -> list[tuple[str, State]]:
+        """What is kept below the floor: the lake where tags and pins need it, and versions of tables one by one."""
+        found: list[tuple[str, State]] = []
+        for listed in self._core.store.list(layout.KEPT):
+            position, version = layout.kept_position(listed.name), layout.version_kept(listed.name)
+            if version is not None or (position is not None and position - 1 in wanted):
+                base = load_kept(self._core, listed.name)
+                found += [] if base is None else [(listed.name, base.state)]
+        return found
+
+    def _forget_kept(self, newest: State, floor: int, exactly: set[int]) -> None:
+        """Remove what was kept for tags and pins that are gone, and of versions that were deleted."""
+        gone: list[str] = []
+        for listed in self._core.store.list(layout.KEPT):
+            position, version = layout.kept_position(listed.name), layout.version_kept(listed.name)
+            if position is not None and position - 1 not in exactly:
+                gone.append(listed.name)
+            elif version is not None:
+                now = newest.contents.get(version[0])
+                pinned = now is not None and version[1] in {
+                    held.version for one in exactly if (held := now.versions.at(one)) is not None
+                }
+                if now is None or (is_deleted(now, version[1]) and not pinned):
+                    gone.append(listed.name)
+        self._core.store.delete(gone)
+
+    def _nothing_left(self, decision: Decision) -> bool:
+        """Whether nothing is left of an earlier prune that was broken off."""
+        return self._floor >= min(decision.floor, self._view.state.retained.floor)
+
+    def _garbage(
+        self,
+        view: View[State],
+        floor: int,
+        kept: list[tuple[str, State]],
+        passed: list[tuple[str, Contents]],
+        pins: Iterable[Seen],
+    ) -> Garbage:
+        """What can go of the files that were listed first, if the log begins with `floor`."""
+        if not self._removes:
+            return Garbage([], [])
+        alive = self._alive(pins)
+        since = min((one.position for one in alive if one.kind == FROM), default=None)
+        lowest = max(min(floor - 1, floor if since is None else since), self._floor - 1, 1)
+        exactly = {one.position for one in alive if one.kind == AT}
+        pinned = [state for one in sorted(exactly) if (state := self._at(one)) is not None]
+        pinned += [state for name, state in kept if _is_pinned(name, state, exactly)]
+        marked = Reach(view.state)
+        for _, state in kept:
+            marked.state(state)
+        for table, contents in passed:
+            marked.contents(table, contents)
+        for state in pinned:
+            marked.state(state, spare=True)
+        walk(marked, self._core, lowest, view, since)
+        writers = self._writers(pins)
+        protection = Protection(
+            self._now - self._how.protect if self._how.protect > 0 else None,
+            min((one.since for one in writers), default=None),
+        )
+        return sort_out(self._files, marked, self._manifests, view.state, protection)
+
+    def _at(self, position: int) -> State | None:
+        """What a reader that has pinned exactly this position needs; None if it is all kept anyway, or refused."""
+        if not self._floor - 1 <= position < self._view.position:
+            return None
+        return self._core.log.at(position).state
+
+    def _delete(self, gone: list[File]) -> None:
+        done = 0
+        for some in _batched(gone, _AT_ONCE):
+            self._store.delete([layout.table(one.table, one.name) for one in some])
+            done += len(some)
+            if self._how.progress is not None:
+                self._how.progress(done, len(gone))
+        folders = {layout.table(one.table, one.name).rpartition("/")[0] for one in gone if "_indices/" in one.name}
+        for folder in sorted(folders):
+            self._store.remove_folder(folder)
+
+
+def _as_if(view: View[State], decision: Decision) -> View[State]:
+    """The state as it will be once the decision has landed."""
+    action = do.Prune(max(decision.floor, 1), 0, 0, decision.kept, (), tuple(sorted(decision.going.items())))
+    return View(view.position, view.time, apply(view.state, Landing(view.position + 1), action))
+
+
+def _is_pinned(name: str, state: State, exactly: set[int]) -> bool:
+    """Whether somebody reads a version of a table that is kept by itself."""
+    version = layout.version_kept(name)
+    if version is None or version[0] not in state.contents:
+        return False
+    found = [state.contents[version[0]].versions.at(one) for one in exactly]
+    return any(one is not None and one.version == version[1] for one in found)
+
+
+def _count(ranges: Iterable[tuple[int, int]]) -> int:
+    return sum(last - first + 1 for first, last in ranges)
+
+
+def _batched(items: list[File], size: int) -> Iterator[list[File]]:
+    return (items[at : at + size] for at in range(0, len(items), size))

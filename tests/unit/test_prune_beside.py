@@ -1,0 +1,184 @@
+"""Prune beside others: nobody who reads, writes or tags meanwhile loses a file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import phalanx
+from phalanx.errors import (
+    ConflictError,
+    SnapshotExpiredError,
+    StagingExpiredError,
+)
+from phalanx.upkeep import prune as pruning
+from tests.unit.pruning import BULK, Ground, bulk, few, grown
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    made = Ground(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_reader_in_the_middle_of_a_scan_loses_nothing(ground: Ground) -> None:
+    """Known bug 9."""
+    grown(ground)
+    reader = ground.process()
+    stream = reader["t"].scan(batch_size=1000)
+    first = stream.read_next_batch().num_rows
+    for number in range(3):
+        ground.lake["t"].overwrite(bulk(0, number))
+    done = ground.lake.prune(keep=1, unconditional=True)
+    assert done.versions["t"] < 8
+    assert first + sum(batch.num_rows for batch in stream) == 5 * BULK
+    del stream
+    reader._core.pins.renew()
+    assert ground.lake.prune(keep=1, unconditional=True).files
+
+
+def test_a_transaction_that_is_open_keeps_its_snapshot(ground: Ground) -> None:
+    table = grown(ground)
+    other = ground.process()
+    with other.transaction() as txn:
+        assert txn["t"].count() == 5 * BULK
+        table.append(bulk(10**6))
+        ground.lake.optimize()
+        ground.lake.prune(keep=1, unconditional=True)
+        assert txn["t"].count("v = 0") == BULK
+        txn["t"].append(few(-1))
+    assert table.count() == 6 * BULK + 1
+
+
+@pytest.mark.parametrize("how", ["statement", "transaction", "create", "flush", "optimize", "index", "restore"])
+def test_a_writer_between_staging_and_commit_loses_nothing(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Known bugs 5 and 11: whoever stages is exempt while its pin holds, whatever the window."""
+    table = grown(ground, 2)
+    table.upsert(few(1, v=99))
+    writer = ground.process()
+    inner = writer._core.committer.commit
+    pruned: list[int] = []
+
+    def commit(intent: Any) -> int:
+        if not pruned:
+            table.upsert(few(2, v=98))  # what it was staged on is not the newest any more
+            pruned.append(ground.lake.prune(keep=1, unconditional=True).files)
+        return inner(intent)
+
+    monkeypatch.setattr(writer._core.committer, "commit", commit)
+    acts: dict[str, Any] = {
+        "statement": lambda: writer["t"].append(bulk(10**6)),
+        "transaction": lambda: _in_transaction(writer),
+        "create": lambda: writer.create_table("u", bulk(0)),
+        "flush": writer.flush,
+        "optimize": writer.optimize,
+        "index": lambda: writer["t"].create_index("v"),
+        "restore": lambda: writer.restore(version=writer.version - 1),
+    }
+    acts[how]()
+    assert pruned
+    monkeypatch.undo()
+    rows = {row["id"]: row["v"] for row in writer["t"].to_arrow().to_pylist()}
+    wanted = 3 if how in {"statement", "transaction"} else 2
+    assert len(rows) == wanted * BULK
+    assert ground.lake.check() == []
+    if how == "create":
+        assert writer["u"].count() == BULK
+
+
+def _in_transaction(lake: phalanx.Lake) -> None:
+    with lake.transaction() as txn:
+        txn["t"].append(bulk(10**6))
+
+
+def test_a_writer_whose_pin_expired_has_to_stage_again(tmp_path: Path) -> None:
+    """Rule E2, and known bug 6: it is told so before anything is committed, and nothing is lost."""
+    ground = Ground(tmp_path, life=60.0)
+    table = grown(ground, 2)
+    old = ground.store()
+    pruner = ground.process(old)
+    writer = ground.process()
+    with pytest.raises(StagingExpiredError, match="write it again"), writer.transaction() as txn:  # noqa: PT012
+        txn["t"].append(bulk(10**6))
+        old.ahead = 3600.0
+        assert pruner.prune(keep=10, protect=0).files
+    old.ahead = 0.0
+    assert table.count() == 2 * BULK
+    _in_transaction(writer)
+    assert table.count() == 3 * BULK
+    ground.close()
+
+
+def test_a_job_that_renews_its_pin_may_take_longer_than_any_window(tmp_path: Path) -> None:
+    """Known bug 6."""
+    ground = Ground(tmp_path, life=60.0)
+    table = grown(ground, 2)
+    old = ground.store()
+    pruner = ground.process(old)
+    writer = ground.process()
+    with writer.transaction() as txn:
+        txn["t"].append(bulk(10**6))
+        old.ahead = 3600.0
+        writer._core.pins.renew()
+        for name in (ground.folder / "pins").iterdir():  # as if it had been renewed then
+            if name.name.endswith("-000001"):
+                _touch(name, 3600.0)
+        assert not [one for one in pruner.prune(keep=10, protect=0).removed if one.name.startswith("data/")]
+    assert table.count() == 3 * BULK
+    ground.close()
+
+
+def _touch(path: Path, ahead: float) -> None:
+    import os
+
+    stamp = path.stat().st_mtime + ahead
+    os.utime(path, (stamp, stamp))
+
+
+def test_a_reader_whose_pin_expired_gets_a_typed_error(tmp_path: Path) -> None:
+    ground = Ground(tmp_path, life=60.0)
+    grown(ground)
+    old = ground.store()
+    pruner = ground.process(old)
+    reader = ground.process()
+    snapshot = reader.snapshot(version=5)
+    old.ahead = 3600.0
+    ground.lake["t"].overwrite(bulk(0, 1))
+    pruner.prune(keep=1, protect=0)
+    for pin in list(reader._core.pins._alive.values()):
+        pin.renewed -= 3600.0
+    with pytest.raises(SnapshotExpiredError, match="no longer kept"):
+        snapshot["t"].count()
+    assert reader["t"].count() == BULK
+    ground.close()
+
+
+def test_a_tag_that_comes_between_makes_prune_decide_anew(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown(ground)
+    other = ground.process()
+    inner = pruning._Run._commit
+    tagged: list[int] = []
+
+    def commit(run: Any, decision: Any, first: Any) -> int:
+        if not tagged:
+            tagged.append(other.tag("late", version=4))
+        return inner(run, decision, first)
+
+    monkeypatch.setattr(pruning._Run, "_commit", commit)
+    ground.lake.prune(keep=1, unconditional=True)
+    assert ground.lake.snapshot(tag="late")["t"].count() == BULK
+
+
+def test_versions_that_are_tagged_all_the_time_end_in_an_error(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    grown(ground)
+    monkeypatch.setattr(pruning._Run, "_commit", lambda *_: (_ for _ in ()).throw(ConflictError("tagged meanwhile")))
+    before = ground.files()
+    with pytest.raises(ConflictError, match="no file was deleted"):
+        ground.lake.prune(keep=1, unconditional=True)
+    assert ground.files() == before
