@@ -4,7 +4,7 @@ The lake is the one that is open in the driver; tasks reach it by its address. N
 data frames of Spark, and every write is one commit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -12,13 +12,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from phalanx.lake import Lake, open_lake
 from phalanx.snapshot import Snapshot
+from phalanx.spark.batches import Batch, each_batch
 from phalanx.spark.land import land, stage_frame
 from phalanx.spark.reach import reach
-from phalanx.spark.read import changes_frame, table_frame
+from phalanx.spark.read import changes_frame, parallelism, table_frame
 from phalanx.spark.session import session
 from phalanx.spark.transaction import SparkTransaction
+from phalanx.spark.upkeep import Runner
 from phalanx.tables.stage import ROWS_PER_FILE
 from phalanx.txn.transaction import Isolation
+from phalanx.upkeep.optimize import Done, Optimized, Options, optimize, optimize_all
 
 
 class SparkSnapshot:
@@ -54,9 +57,9 @@ class SparkLake:
     """A lake with Spark: read, write, follow. Made by `on`."""
 
     def __init__(self, lake: Lake, spark: SparkSession) -> None:
-        reach(lake)  # a lake that tasks cannot reach is refused now
         self.lake = lake
         self.spark = spark
+        self._runner = Runner(spark, reach(lake))  # a lake that tasks cannot reach is refused now
 
     def snapshot(
         self, *, version: int | None = None, tag: str | None = None, as_of: datetime | None = None
@@ -93,7 +96,9 @@ class SparkLake:
         """
         found = self.lake.refresh().found(table)
         staged = stage_frame(self.lake, frame, found, mode, rows_per_file=rows_per_file)
-        return land(self.lake.core, [staged], note=note, timeout=timeout)
+        many = self._runner.many(self.lake.core, staged.found)
+        matcher = self._runner.replaced if many else None
+        return land(self.lake.core, [staged], note=note, timeout=timeout, matcher=matcher)
 
     def transaction(
         self,
@@ -105,6 +110,38 @@ class SparkLake:
     ) -> SparkTransaction:
         """A transaction that also takes data frames, for any number of tables: `txn.write("orders", frame)`."""
         return SparkTransaction(self.lake, self.spark, note, token=token, timeout=timeout, isolation=isolation)
+
+    def optimize(
+        self,
+        name: str | None = None,
+        *,
+        budget: int = 5,
+        max_bytes: int | None = None,
+        max_time: float | None = None,
+        cluster_by: Sequence[str] = (),
+        progress: Callable[[Done], None] | None = None,
+        tasks: int | None = None,
+        timeout: float = 3600.0,
+    ) -> dict[str, Optimized]:
+        """As `Lake.optimize`, with groups of fragments rewritten and indexes built by tasks, so many at once."""
+        runner = self._runner
+        how = Options(
+            budget, max_bytes, max_time, False, tuple(cluster_by), progress,  # noqa: FBT003 - no dry run
+            tasks or parallelism(self.spark), runner.rewrite, runner.build,
+        ).checked()  # fmt: skip
+        core = self.lake.core
+        if name is not None:
+            return {name: optimize(core, self.lake[name].id, core.deadline(timeout), how)}
+        return optimize_all(core, core.deadline(timeout), how)
+
+    def each_batch(
+        self, work: Batch, *, query: str | None = None, timeout: float = 600.0
+    ) -> Callable[[DataFrame, int], None]:
+        """For `foreachBatch` of a stream: `work(frame, txn)` changes any tables, in one commit for each batch, once.
+
+        The query is the one of Spark's checkpoint; with `query`, the one of that name, whatever its checkpoint.
+        """
+        return each_batch(self.lake, work, query, timeout)
 
 
 def on(lake: Lake | str | Path, spark: SparkSession | None = None) -> SparkLake:

@@ -17,17 +17,18 @@ from phalanx.lake import Lake
 from phalanx.log import action as do
 from phalanx.spark.columns import check_columns
 from phalanx.spark.reach import reach
-from phalanx.spark.read import numbered, scan_of
+from phalanx.spark.read import numbered, pieces_of
 from phalanx.spark.stage import SPARK_ANSWER, Piece, Place, copying, pieces, staging
 from phalanx.spark.telling import told
 from phalanx.tables.dataset import Version
 from phalanx.tables.stage import ROWS_PER_FILE, Written, write
 from phalanx.tail.keys import last_of_each
-from phalanx.txn.bulk import INLINE_BYTES, INLINE_ROWS, Cargo, Large, Small, gathered, matched, standing
+from phalanx.txn.bulk import INLINE_BYTES, INLINE_ROWS, Cargo, Large, Matcher, Small, gathered, matched, standing
 from phalanx.txn.core import Core, Found, locate
 from phalanx.upkeep.background import Background
 
 Mode = Literal["append", "overwrite", "upsert"]
+MODES = get_args(Mode)
 
 
 class Staged(msgspec.Struct, frozen=True):
@@ -43,8 +44,8 @@ class Staged(msgspec.Struct, frozen=True):
 def check_mode(mode: str, found: Found) -> Mode:
     """How rows are added, checked."""
     name = ".".join(found.name)
-    if mode not in get_args(Mode):
-        raise InvalidInputError(f"mode is one of {', '.join(get_args(Mode))}: {mode!r} is not")
+    if mode not in MODES:
+        raise InvalidInputError(f"mode is one of {', '.join(MODES)}: {mode!r} is not")
     if mode == "upsert" and not found.shape.key:
         raise InvalidInputError(f"upsert needs a key, and table {name!r} has none: use append")
     return cast("Mode", mode)
@@ -66,11 +67,11 @@ def stage_frame(
     how = check_mode(mode, found)
     place = stage_place(lake, found, rows_per_file)
     check_columns(frame.schema, found.shape.schema, place.name)
-    scan = scan_of(frame)
-    if scan is None:
+    given = pieces_of(frame)
+    if given is None:
         answer = frame.mapInArrow(staging(place), SPARK_ANSWER)
     else:
-        answer = numbered(frame.sparkSession, len(scan.groups)).mapInArrow(copying(place, scan), SPARK_ANSWER)
+        answer = numbered(frame.sparkSession, given.count).mapInArrow(copying(place, given), SPARK_ANSWER)
     with told(f"writing to table {place.name!r}"):
         done = pieces(answer.collect())
     return gather(lake.core, found if fixed else newest(lake.core, place), place, how, done)
@@ -129,10 +130,11 @@ def land(
     note: str = "",
     timeout: float | None = None,
     identity: bytes | None = None,
+    matcher: Matcher | None = None,
 ) -> int:
     """Commit what was staged, in one entry, together with other actions; the version of the lake."""
     cargo = Cargo()
-    actions = [*more, *(_action(core, cargo, one) for one in staged if one.rows or one.mode == "overwrite")]
+    actions = [*more, *(_action(core, cargo, one, matcher) for one in staged if one.rows or one.mode == "overwrite")]
     if not actions:
         return core.refresh().position
     background = cast("Background", core.committer.upkeep)
@@ -146,11 +148,11 @@ def land(
     return landed
 
 
-def _action(core: Core, cargo: Cargo, one: Staged) -> do.Action:
+def _action(core: Core, cargo: Cargo, one: Staged, matcher: Matcher | None) -> do.Action:
     shape = one.found.shape
     ready = one.ready
     if isinstance(ready, Large):
-        ready = matched(ready, core.datasets, replace=one.mode == "overwrite")
+        ready = matched(ready, core.datasets, replace=one.mode == "overwrite", matcher=matcher)
     if one.mode == "overwrite":
         return cargo.overwrite(shape, ready)
     return cargo.upsert(shape, ready) if shape.key else cargo.put(shape, ready)

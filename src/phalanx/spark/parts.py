@@ -42,7 +42,12 @@ class Scan(msgspec.Struct, frozen=True):
         """The columns that are read, as the table has them."""
         return pa.schema([self.schema.field(name) for name in self.columns])
 
-    def rows(self, group: Group) -> Iterator[pa.RecordBatch]:
+    @property
+    def count(self) -> int:
+        """How many groups there are."""
+        return len(self.groups)
+
+    def rows(self, number: int) -> Iterator[pa.RecordBatch]:
         """The rows of a group, as the table has them. Runs in a task."""
         version = self.reach.datasets().open(self.table, self.manifest)
         wanted = self.wanted
@@ -52,16 +57,16 @@ class Scan(msgspec.Struct, frozen=True):
             pushed = None
         later = predicate if pushed is None else None
         names = [*self.columns, *(name for name in (later.columns if later else ()) if name not in self.columns)]
-        for batch in version.scan(names, where=pushed, fragments=group, batch_size=BATCH):
+        for batch in version.scan(names, where=pushed, fragments=self.groups[number], batch_size=BATCH):
             kept = batch if later is None else batch.filter(later.mask(batch))
             if kept.num_rows:
                 chosen = kept.select(wanted.names)
                 yield chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
 
-    def for_spark(self, group: Group) -> Iterator[pa.RecordBatch]:
+    def for_spark(self, number: int) -> Iterator[pa.RecordBatch]:
         """The rows of a group, as Spark takes them. Runs in a task."""
         types = exchanged(self.wanted)
-        for batch in self.rows(group):
+        for batch in self.rows(number):
             yield to_spark(batch, types)
 
 

@@ -25,6 +25,7 @@ _ALWAYS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH),
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timeType.enabled": "true",
+    "spark.python.authenticate.socketTimeout": "120s",
     "spark.ui.showConsoleProgress": "false",
 }
 

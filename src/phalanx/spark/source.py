@@ -25,11 +25,11 @@ from phalanx.errors import InvalidInputError
 from phalanx.feed import feed_schema
 from phalanx.lake import Lake
 from phalanx.spark.columns import check_columns, spark_schema
+from phalanx.spark.feed import Changes, plan_changes
 from phalanx.spark.land import Mode, check_mode, gather, land, newest, stage_place
 from phalanx.spark.options import Options, opened, read_options
 from phalanx.spark.parts import Scan, plan_scan
 from phalanx.spark.reach import reach
-from phalanx.spark.read import Changes, plan_changes
 from phalanx.spark.stage import Piece, Place, stage
 from phalanx.spark.stream import FeedReader, FeedWriter, stream_schema
 from phalanx.txn.transaction import identity_of
@@ -117,11 +117,11 @@ class ScanReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """See `DataSourceReader`."""
-        return [InputPartition(group) for group in self._scan.groups or ((),)]
+        return [InputPartition(at) for at in range(self._scan.count)] or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See `DataSourceReader`; runs in a task."""
-        return self._scan.for_spark(partition.value) if partition.value else iter(())
+        return iter(()) if partition.value is None else self._scan.for_spark(partition.value)
 
 
 class ChangesReader(DataSourceReader):
@@ -132,11 +132,11 @@ class ChangesReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """See `DataSourceReader`."""
-        return [InputPartition(at) for at in range(len(self._changes.pieces))] or [InputPartition(None)]
+        return [InputPartition(at) for at in range(self._changes.count)] or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See `DataSourceReader`; runs in a task."""
-        return iter(()) if partition.value is None else self._changes.rows(partition.value)
+        return iter(()) if partition.value is None else self._changes.for_spark(partition.value)
 
 
 class Wrote(WriterCommitMessage):

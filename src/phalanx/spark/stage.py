@@ -6,7 +6,7 @@ rows of a repeated task anew). Few rows are not worth a file: they are handed to
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from phalanx.data import Source, conform
 from phalanx.schema import require_keys
-from phalanx.spark.parts import Scan
 from phalanx.spark.reach import Reach
-from phalanx.spark.read import numbers
+from phalanx.spark.read import Pieces, Task, numbers
 from phalanx.tables.stage import ROWS_PER_FILE, Written, heard, write
 from phalanx.tail.payload import decode_rows, encode_rows
 from phalanx.txn.bulk import INLINE_BYTES, INLINE_ROWS
@@ -58,7 +57,6 @@ class Piece(msgspec.Struct, frozen=True):
 
 _ANSWER = pa.schema({"piece": pa.binary()})
 SPARK_ANSWER = "piece binary"
-Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def staging(place: Place) -> Task:
@@ -70,12 +68,12 @@ def staging(place: Place) -> Task:
     return phalanx_stage
 
 
-def copying(place: Place, scan: Scan) -> Task:
-    """A task that stages the rows of a scan: from Lance to Lance, without a row entering the JVM."""
+def copying(place: Place, given: Pieces) -> Task:
+    """A task that stages pieces of another table: from Lance to Lance, without a row entering the JVM."""
 
     def phalanx_copy(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in numbers(batches):
-            yield from said(stage(place, scan.rows(scan.groups[number])))
+            yield from said(stage(place, given.rows(number)))
 
     return phalanx_copy
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
@@ -23,15 +22,15 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
-from phalanx.errors import InvalidInputError, SchemaChangedError, StateError
-from phalanx.feed import CHANGE, NAMES, TIME, VERSION, feed_schema
+from phalanx.errors import InvalidInputError, SchemaChangedError
+from phalanx.feed import NAMES, feed_schema
 from phalanx.lake import Lake
 from phalanx.spark.columns import exchanged, to_spark
+from phalanx.spark.feed import plan_changes
 from phalanx.spark.land import Mode, gather, land_once, newest
 from phalanx.spark.options import Options, opened
 from phalanx.spark.parts import Scan, plan_scan
 from phalanx.spark.reach import Reach, reach
-from phalanx.spark.read import Changes, plan_changes
 from phalanx.spark.stage import Piece, Place, stage
 from phalanx.tail.effects import Kind
 
@@ -85,11 +84,13 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if above >= end:
             return start
         found = lake.snapshot(version=end).found(self._asked.table)
-        if above == _NOTHING or not isinstance(limit, ReadMaxFiles):
+        if above == _NOTHING:
             return {_AT: end}
         newer = itertools.takewhile(lambda one: one.position > above, found.contents.versions.newest_first())
         landed = sorted({one.position for one in newer})
-        return {_AT: landed[limit.max_files - 1] if len(landed) > limit.max_files else end}
+        if not landed:
+            return start  # what others did to the lake, this query among them, is no reason for a batch
+        return {_AT: landed[min(limit.max_files, len(landed)) - 1] if isinstance(limit, ReadMaxFiles) else landed[-1]}
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """How far the lake is."""
@@ -107,22 +108,23 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not _schema(asked, found.shape.schema).equals(self._types):
             raise SchemaChangedError(f"the columns of table {asked.table!r} have changed: start the query again")
         if above != _NOTHING:
-            planned = plan_changes(lake, asked.table, above, upto, TASKS)
-            return [InputPartition((planned, at)) for at in range(len(planned.pieces))]
+            planned = plan_changes(lake, asked.table, above, upto, TASKS, added=asked.changes == "append")
+            return [InputPartition((planned, at)) for at in range(planned.count)]
         scan = plan_scan(lake.core, reach(lake), found, None, None, TASKS)
         when = snapshot.view.time
-        return [InputPartition((scan, group, upto, when)) for group in scan.groups]
+        return [InputPartition((scan, at, upto, when)) for at in range(scan.count)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part. Runs in a task."""
         what, *more = partition.value
         if isinstance(what, Scan):
             return self._whole(what, *more)
-        return self._changed(what, more[0])
+        found: Iterator[pa.RecordBatch] = what.for_spark(*more)
+        return found
 
-    def _whole(self, scan: Scan, group: tuple[int, ...], version: int, time: int) -> Iterator[pa.RecordBatch]:
+    def _whole(self, scan: Scan, number: int, version: int, time: int) -> Iterator[pa.RecordBatch]:
         types = exchanged(self._types)
-        for batch in scan.rows(group):
+        for batch in scan.rows(number):
             columns: list[Any] = list(batch.columns)
             if self._asked.changes == "feed":
                 many = batch.num_rows
@@ -131,10 +133,6 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 columns.append(pa.array(np.full(many, time)).cast(pa.timestamp("us", "UTC")))
             yield to_spark(pa.RecordBatch.from_arrays(columns, schema=self._types), types)
 
-    def _changed(self, changes: Changes, number: int) -> Iterator[pa.RecordBatch]:
-        for batch in changes.rows(number):
-            yield batch if self._asked.changes == "feed" else _added(batch, self._asked.table)
-
     def commit(self, end: Offset) -> None:
         """Nothing: the log keeps what was read for as long as its retention says."""
 
@@ -142,18 +140,6 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Let go of the lake."""
         _kept(self._asked.reach).close()
         _kept.cache_clear()
-
-
-def _added(batch: pa.RecordBatch, table: str) -> pa.RecordBatch:
-    """The rows that were added, without what the feed says of them; refused if there is anything else."""
-    insert: Any = pa.scalar(NAMES[Kind.INSERT])
-    other = int(pc.index(pc.not_equal(batch.column(CHANGE), insert), value=True).as_py())
-    if other >= 0:
-        what, where = batch.column(CHANGE)[other].as_py(), batch.column(VERSION)[other].as_py()
-        raise StateError(
-            f"table {table!r} was not only added to: there is a {what} at version {where}; follow it with changes=feed"
-        )
-    return batch.drop_columns([CHANGE, VERSION, TIME])
 
 
 @functools.lru_cache(maxsize=1)

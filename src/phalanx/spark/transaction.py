@@ -10,10 +10,10 @@ from typing import cast
 from pyspark.sql import DataFrame, SparkSession
 
 from phalanx.lake import Lake
-from phalanx.spark.land import check_mode, stage_frame
+from phalanx.spark.land import Staged, check_mode, stage_frame
 from phalanx.spark.parts import plan_scan_of
 from phalanx.spark.reach import reach
-from phalanx.spark.read import parallelism, scan_frame
+from phalanx.spark.read import parallelism, pieces_frame
 from phalanx.tables.stage import ROWS_PER_FILE
 from phalanx.transaction import Transaction
 from phalanx.txn.transaction import Isolation, Work
@@ -40,6 +40,12 @@ class SparkTransaction(Transaction):
 
     def write(self, table: str, frame: DataFrame, mode: str = "append", *, rows_per_file: int = ROWS_PER_FILE) -> int:
         """Stage the rows of a data frame for a table; how many there were. They land with everything else."""
+        return self.stage(table, frame, mode, rows_per_file=rows_per_file).rows
+
+    def stage(
+        self, table: str, frame: DataFrame, mode: str = "append", *, rows_per_file: int = ROWS_PER_FILE
+    ) -> Staged:
+        """As `write`; what was staged."""
         draft = self._work.draft(table)
         self._work.look()
         check_mode(mode, draft.found)
@@ -48,7 +54,11 @@ class SparkTransaction(Transaction):
             draft.overwrite(staged.ready, None, None)
         elif staged.rows:
             draft.put(staged.ready, None, None, mode)
-        return staged.rows
+        return staged
+
+    def annotate(self, note: str) -> None:
+        """A word for the history, instead of the one it began with."""
+        self._work.note = note
 
     def table(self, name: str, *, columns: Sequence[str] | None = None, where: str | None = None) -> DataFrame:
         """A table at the transaction's snapshot, with its own changes so far."""
@@ -57,4 +67,4 @@ class SparkTransaction(Transaction):
         scan = plan_scan_of(
             self._lake.core, reach(self._lake), draft.found, draft.reading, columns, where, parallelism(self._spark)
         )
-        return scan_frame(self._spark, scan)
+        return pieces_frame(self._spark, scan)

@@ -5,7 +5,7 @@ its table has not moved by the time it lands, its version is the new head there 
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -133,13 +133,17 @@ def standing(found: Found, datasets: Datasets, own: Sequence[it.Layout] = ()) ->
     return evolved(datasets, head, conversion(decode_schema(layouts[at].schema), steps)) if steps else head
 
 
-def matched(large: Large, datasets: Datasets, *, replace: bool) -> Large:
+Matcher = Callable[[Version, Large, tuple[str, ...]], Ids]
+"""Finds the rows of a head whose keys staged rows have: in this process, or in others elsewhere."""
+
+
+def matched(large: Large, datasets: Datasets, *, replace: bool, matcher: Matcher | None = None) -> Large:
     """With the rows of the head that it replaces (all, or those of its keys), and the version that shows the result."""
     contents = large.found.contents
     head = datasets.open(large.found.table.id, contents.head.manifest)
     key = large.found.shape.key
     converted = contents.head.layout != large.layout  # then its keys are looked for when it is read
-    hidden = None if replace or not key or converted else _replaced(head, large, key)
+    hidden = None if replace or not key or converted else (matcher or replaced)(head, large, key)
     if contents.first != contents.until:  # with a tail there is no fast path: it would lose the items before this one
         return msgspec.structs.replace(large, hidden=hidden)
     gone = np.concatenate([NO_IDS if hidden is None else hidden, large.dead + contents.head.next_row_id])
@@ -154,12 +158,20 @@ def _earlier(large: Large, key: tuple[str, ...]) -> Ids:
     return superseded(keys, key)
 
 
-def _replaced(head: Version, large: Large, key: tuple[str, ...]) -> Ids:
+def replaced(head: Version, large: Large, key: tuple[str, ...]) -> Ids:
+    """The rows of a head whose keys staged rows have."""
+    return with_keys(head, None, large.version, range(large.first, large.first + large.fragments), key)
+
+
+def with_keys(
+    head: Version, some: Sequence[int] | None, staged: Version, fragments: Sequence[int], key: tuple[str, ...]
+) -> Ids:
+    """The row ids of a head, or of some of its fragments, whose keys rows of these staged fragments have."""
     wanted = KeySet(key)
-    wanted.add(large.version.scan(key, fragments=range(large.first, large.first + large.fragments)).read_all())
+    wanted.add(staged.scan(key, fragments=fragments).read_all())
     found = [
         batch.column(ROW_ID).to_numpy().astype(np.int64)[wanted.first(batch) < NEVER]
-        for batch in head.scan(key, row_ids=True, batch_size=_PASS_ROWS)
+        for batch in head.scan(key, row_ids=True, fragments=some, batch_size=_PASS_ROWS)
     ]
     return np.sort(np.concatenate([NO_IDS, *found]))
 
