@@ -21,7 +21,8 @@ def events(first: int, count: int, kind: str = "a") -> list[dict[str, Any]]:
 
 def multiset(table: phalanx.Table) -> Counter[tuple[Any, ...]]:
     """All rows of a table, and how often each is there."""
-    return Counter(tuple(row.values()) for row in table.to_arrow().to_pylist())
+    rows = table.to_arrow().to_pylist()
+    return Counter(tuple(str(one) if isinstance(one, list) else one for one in row.values()) for row in rows)
 
 
 def run_program(code: str, *arguments: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:

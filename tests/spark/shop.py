@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 import phalanx
 from phalanx.spark import Pipeline, added, changes, expect, made, on, run_pipeline, session, whole
 
-KILLED_AT = ("orders", "cleaned", "items", "totals", "daily", "commit", "landed")
+KILLED_AT = ("cleaned", "items", "daily", "commit", "landed")
 """Where a driver is killed: in one of the steps, before the commit, or right after it."""
 
 

@@ -182,7 +182,9 @@ p.sql("copy", "select id, kind, x + 1 as x from events", reads=[added("events")]
 """
 
 
-def test_the_command_line_runs_plans_and_tells(lake: phalanx.Lake, tmp_path: Path, spark: SparkSession) -> None:
+def test_the_command_line_runs_plans_and_tells(
+    lake: phalanx.Lake, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`phalanx pipeline run | plan | status | history`, for people and as JSON, with exit codes."""
     lake.create_table("events", EVENTS).append(events(0, 3))
     lake.create_table("copy", EVENTS)
@@ -194,15 +196,12 @@ def test_the_command_line_runs_plans_and_tells(lake: phalanx.Lake, tmp_path: Pat
         assert done.exit_code == code, (done.output, done.exception)
         return done.stdout
 
-    spark.stop = lambda: None  # type: ignore[method-assign] - the session is that of all tests
-    try:
-        assert "[copy] ─► copy (append)" in say("plan", file)
-        assert "none yet" in say("status", file, "--lake", lake.uri)
-        told = json.loads(say("run", file, "--lake", lake.uri, "--json"))
-        assert (told["number"], told["steps"][0]["rows"]) == (1, 3)
-        assert "has landed before" in say("run", file, "--lake", lake.uri, "--run", "1")
-        assert "copy > copy: 0 rows" in say("run", file, "--lake", lake.uri)
-    finally:
-        del spark.stop
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)  # the session is that of all tests
+    assert "[copy] ─► copy (append)" in say("plan", file)
+    assert "none yet" in say("status", file, "--lake", lake.uri)
+    told = json.loads(say("run", file, "--lake", lake.uri, "--json"))
+    assert (told["number"], told["steps"][0]["rows"]) == (1, 3)
+    assert "has landed before" in say("run", file, "--lake", lake.uri, "--run", "1")
+    assert "copy > copy: 0 rows" in say("run", file, "--lake", lake.uri)
     assert "2, at version" in say("status", file, "--lake", lake.uri)
     assert [one["number"] for one in json.loads(say("history", file, "--lake", lake.uri, "--json"))] == [2, 1]

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from phalanx.cli.output import JsonOption, StorageOption, console, counted, facts, grid, opened, plain, show, size_words
+from phalanx.amounts import shown_size
+from phalanx.cli.output import JsonOption, StorageOption, console, counted, facts, grid, opened, plain, show
 from phalanx.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _tell(step: "StepRan") -> None:
 
 
 def _step(step: "StepRan") -> str:
-    return f"{step.name} > {step.table}: {counted(step.rows, 'row')}, {size_words(step.size)}, {step.seconds:.1f} s"
+    return f"{step.name} > {step.table}: {counted(step.rows, 'row')}, {shown_size(step.size)}, {step.seconds:.1f} s"
 
 
 def _said(done: "Ran") -> str:

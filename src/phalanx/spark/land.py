@@ -15,7 +15,9 @@ from pyspark.sql import DataFrame
 from phalanx.errors import ConflictError, InvalidInputError
 from phalanx.lake import Lake
 from phalanx.log import action as do
+from phalanx.pins import Pin
 from phalanx.spark.columns import check_columns
+from phalanx.spark.lending import Lent, give_back
 from phalanx.spark.reach import reach
 from phalanx.spark.read import numbered, pieces_of
 from phalanx.spark.stage import SPARK_ANSWER, Piece, Place, copying, pieces, staging
@@ -39,6 +41,10 @@ class Staged(msgspec.Struct, frozen=True):
     ready: Small | Large
     rows: int
     size: int
+    lent: tuple[Lent, ...] = ()
+    """What tasks have pinned their files with."""
+    held: tuple[object, ...] = ()
+    """What this process has pinned them with."""
 
 
 def check_mode(mode: str, found: Found) -> Mode:
@@ -65,6 +71,8 @@ def stage_frame(
     With `fixed` the change is one of the table as it was found; otherwise of the table as it is when all is written.
     """
     how = check_mode(mode, found)
+    pin = lake.core.pins.staging()  # before the first file is written, until an entry names it (rule E3)
+    base = lake.core.hold(found.position)
     place = stage_place(lake, found, rows_per_file)
     check_columns(frame.schema, found.shape.schema, place.name)
     given = pieces_of(frame)
@@ -74,7 +82,8 @@ def stage_frame(
         answer = numbered(frame.sparkSession, given.count).mapInArrow(copying(place, given), SPARK_ANSWER)
     with told(f"writing to table {place.name!r}"):
         done = pieces(answer.collect())
-    return gather(lake.core, found if fixed else newest(lake.core, place), place, how, done)
+    staged = gather(lake.core, found if fixed else newest(lake.core, place), place, how, done)
+    return msgspec.structs.replace(staged, held=(pin, base))
 
 
 def stage_place(lake: Lake, found: Found, rows_per_file: int = ROWS_PER_FILE) -> Place:
@@ -107,9 +116,11 @@ def gather(core: Core, found: Found, place: Place, mode: Mode, done: Sequence[Pi
         table = pa.concat_tables([place.schema.empty_table(), *(one.table() for one in done)]).combine_chunks()
         return Staged(found, mode, Small(last_of_each(table, place.key) if place.key else table), rows, size)
     settled = found.contents.head.layout == found.shape.layout
+    pin = core.pins.staging()
     head = core.datasets.open(place.table, found.contents.head.manifest if settled else place.manifest)
     written = list(_written(head, done))
-    return Staged(found, mode, gathered(found, head, written, core.datasets), rows, size)
+    lent = tuple(one.lent for one in done if one.lent is not None)
+    return Staged(found, mode, gathered(found, head, written, core.datasets, pin), rows, size, lent)
 
 
 def _written(head: Version, done: Sequence[Piece]) -> Iterable[Written]:
@@ -134,15 +145,21 @@ def land(
 ) -> int:
     """Commit what was staged, in one entry, together with other actions; the version of the lake."""
     cargo = Cargo()
-    actions = [*more, *(_action(core, cargo, one, matcher) for one in staged if one.rows or one.mode == "overwrite")]
+    with core.needing([one.ready.pin for one in staged if isinstance(one.ready, Large)]):
+        items = [_action(core, cargo, one, matcher) for one in staged if one.rows or one.mode == "overwrite"]
+    actions = [*more, *items]
     if not actions:
         return core.refresh().position
     background = cast("Background", core.committer.upkeep)
     deadline = core.deadline(timeout)
+    lent = [pin for one in staged for pin in one.lent]
+    held = [pin for one in staged for pin in one.held if isinstance(pin, Pin)]
+    pins = [*cargo.pins, *held, *(pin.pin() for pin in lent)]
     for one in staged:
         background.make_room(one.found.table.id, deadline)
-    intent = core.intent(actions, deadline, note=note, payloads=cargo.payloads, identity=identity)
+    intent = core.intent(actions, deadline, note=note, payloads=cargo.payloads, identity=identity, pins=pins)
     landed = core.committer.commit(intent)
+    give_back(core, lent)
     for one in staged:
         background.wrote(one.found.table.id, landed)
     return landed

@@ -6,6 +6,7 @@ nobody else sees. So all tasks of a job, and their repetitions, read the same ro
 
 import heapq
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow as pa
 from phalanx.errors import InvalidInputError
 from phalanx.expr import plan_predicate
 from phalanx.spark.columns import exchanged, to_spark
+from phalanx.spark.lending import Lent
 from phalanx.spark.reach import Reach
 from phalanx.spark.session import BATCH
 from phalanx.tables.dataset import Version
@@ -36,6 +38,8 @@ class Scan(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     where: str | None
     groups: tuple[Group, ...]
+    lent: tuple[Lent, ...] = ()
+    """What pins it, if the process that planned it does not last."""
 
     @property
     def wanted(self) -> pa.Schema:
@@ -49,6 +53,8 @@ class Scan(msgspec.Struct, frozen=True):
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
         """The rows of a group, as the table has them. Runs in a task."""
+        for pin in self.lent:
+            pin.renew(self.reach)
         version = self.reach.datasets().open(self.table, self.manifest)
         wanted = self.wanted
         predicate = None if self.where is None else plan_predicate(self.where, self.schema)
@@ -70,9 +76,16 @@ class Scan(msgspec.Struct, frozen=True):
             yield to_spark(batch, types)
 
 
+class Planned(NamedTuple):
+    """A scan, and what has to be held for as long as it may run: nothing that it reads is pruned meanwhile."""
+
+    scan: Scan
+    held: tuple[object, ...]
+
+
 def plan_scan(
     core: Core, reach: Reach, found: Found, columns: Sequence[str] | None, where: str | None, tasks: int
-) -> Scan:
+) -> Planned:
     """Decide what is read of a table; what is asked for is checked here, before a job is started."""
     return plan_scan_of(core, reach, found, core.reading(found), columns, where, tasks)
 
@@ -85,7 +98,7 @@ def plan_scan_of(
     columns: Sequence[str] | None,
     where: str | None,
     tasks: int,
-) -> Scan:
+) -> Planned:
     """As `plan_scan`, of a table with changes that nobody else sees."""
     schema = found.shape.schema
     names = tuple(schema.names if columns is None else columns)
@@ -98,8 +111,9 @@ def plan_scan_of(
         plan_predicate(where, schema)
     exchanged(pa.schema([schema.field(name) for name in names]))
     version = core.overlays.written_out(reading.overlay)
-    name = ".".join(found.name)
-    return Scan(reach, name, version.table, version.manifest, schema, names, where, balanced(sizes(version), tasks))
+    name, groups = ".".join(found.name), balanced(sizes(version), tasks)
+    scan = Scan(reach, name, version.table, version.manifest, schema, names, where, groups)
+    return Planned(scan, (reading, version))
 
 
 def sizes(version: Version) -> dict[int, int]:

@@ -8,9 +8,11 @@ import functools
 
 import msgspec
 
+from phalanx.clock import SYSTEM
 from phalanx.errors import InvalidInputError
 from phalanx.lake import Lake, open_lake
 from phalanx.objects import open_store
+from phalanx.pins import Pins
 from phalanx.tables.dataset import Datasets
 
 OPTION = "storage."
@@ -52,4 +54,5 @@ def _datasets(where: Reach) -> Datasets:
     store = open_store(where.uri, dict(where.options) or None)
     if where.durability == "os":
         store.relax()
-    return Datasets(store.files())
+    files = store.files()
+    return Datasets(files, Pins(files.store, SYSTEM, lambda: 0))  # the driver has pinned what tasks read and write

@@ -4,6 +4,7 @@ A data frame is made of `mapInArrow` over the numbers of the pieces rather than 
 Python data source which columns are wanted, and this way nothing but them is read.
 """
 
+import collections
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
@@ -11,6 +12,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from phalanx.clock import SYSTEM
 from phalanx.lake import Lake
 from phalanx.snapshot import Snapshot
 from phalanx.spark.columns import spark_schema
@@ -32,24 +34,34 @@ class Pieces(Protocol):
     def for_spark(self, number: int) -> Iterator[pa.RecordBatch]: ...  # noqa: D102
 
 
-_made: "weakref.WeakKeyDictionary[DataFrame, Pieces]" = weakref.WeakKeyDictionary()
+HOLD_SECONDS = 3600.0
+"""For so long after a data frame was made, what it reads is not pruned, even if only frames made of it are left."""
+
+_made: "weakref.WeakKeyDictionary[DataFrame, tuple[Pieces, object]]" = weakref.WeakKeyDictionary()
 """What data frames are made of, as they are: rows of theirs that are written elsewhere need not go through the JVM."""
+_held: "collections.deque[tuple[float, object]]" = collections.deque()
+"""What frames read, and until when that is held here: Spark's plans do not tell when they are gone."""
 
 
-def pieces_frame(spark: SparkSession, pieces: Pieces) -> DataFrame:
-    """The rows of all pieces, a task for each."""
+def pieces_frame(spark: SparkSession, pieces: Pieces, held: object = None) -> DataFrame:
+    """The rows of all pieces, a task for each; `held` is what keeps them from being pruned."""
     types = spark_schema(pieces.wanted)
     if not pieces.count:
         frame = spark.createDataFrame([], types)
     else:
         frame = numbered(spark, pieces.count).mapInArrow(_reading(pieces), types)
-    _made[frame] = pieces
+    _made[frame] = pieces, held
+    now = SYSTEM.steady()
+    _held.append((now + HOLD_SECONDS, held))
+    while _held[0][0] < now:
+        _held.popleft()
     return frame
 
 
 def pieces_of(frame: DataFrame) -> Pieces | None:
     """What a data frame is made of, if nothing was done with it since."""
-    return _made.get(frame)
+    found = _made.get(frame)
+    return None if found is None else found[0]
 
 
 def numbered(spark: SparkSession, count: int) -> DataFrame:
@@ -83,13 +95,14 @@ def table_frame(
     lake: Lake, spark: SparkSession, snapshot: Snapshot, name: str, columns: Sequence[str] | None, where: str | None
 ) -> DataFrame:
     """A table at a snapshot."""
-    scan = plan_scan(lake.core, reach(lake), snapshot.found(name), columns, where, parallelism(spark))
-    return pieces_frame(spark, scan)
+    planned = plan_scan(lake.core, reach(lake), snapshot.found(name), columns, where, parallelism(spark))
+    return pieces_frame(spark, planned.scan, (snapshot, planned.held))
 
 
 def changes_frame(lake: Lake, spark: SparkSession, name: str, since: int, until: int | None) -> DataFrame:
     """The changes of a table, with what happened to each row, and when."""
-    return pieces_frame(spark, plan_changes(lake, name, since, until, parallelism(spark)))
+    planned = plan_changes(lake, name, since, until, parallelism(spark))
+    return pieces_frame(spark, planned, lake.core.hold(since, whole=True))
 
 
 def added_frame(

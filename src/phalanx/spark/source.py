@@ -9,6 +9,7 @@ and returns wrong rows. Columns and conditions are options instead.
 
 from collections.abc import Iterator, MutableMapping, Sequence
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
@@ -27,6 +28,7 @@ from phalanx.lake import Lake
 from phalanx.spark.columns import check_columns, spark_schema
 from phalanx.spark.feed import Changes, plan_changes
 from phalanx.spark.land import Mode, check_mode, gather, land, newest, stage_place
+from phalanx.spark.lending import lend_position, lend_staging
 from phalanx.spark.options import Options, opened, read_options
 from phalanx.spark.parts import Scan, plan_scan
 from phalanx.spark.reach import reach
@@ -79,8 +81,10 @@ class PhalanxSource(DataSource):
             if asked.since is not None:
                 until = snapshot.version if asked.until is None else asked.until
                 return ChangesReader(plan_changes(lake, asked.table, asked.since, until, TASKS))
+            pins = lend_position(lake.core, snapshot.version), lend_staging(lake.core)
             found = snapshot.found(asked.table)
-            return ScanReader(plan_scan(lake.core, reach(lake), found, asked.columns, asked.where, TASKS))
+            planned = plan_scan(lake.core, reach(lake), found, asked.columns, asked.where, TASKS)
+            return ScanReader(msgspec.structs.replace(planned.scan, lent=pins))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
         """Rows for the table, in one commit."""
@@ -106,7 +110,8 @@ def writing(lake: Lake, asked: Options, schema: StructType, *, overwrite: bool) 
     if overwrite and mode != "overwrite":
         raise InvalidInputError(f'the option mode is {mode}, and Spark was told to overwrite: use .mode("append")')
     check_columns(schema, found.shape.schema, asked.table)
-    return stage_place(lake, found, asked.rows_per_file), mode, asked
+    place = msgspec.structs.replace(stage_place(lake, found, asked.rows_per_file), lends=True)
+    return place, mode, asked
 
 
 class ScanReader(DataSourceReader):

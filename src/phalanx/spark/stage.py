@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from phalanx.data import Source, conform
 from phalanx.schema import require_keys
+from phalanx.spark.lending import Lent, lend_staging
 from phalanx.spark.reach import Reach
 from phalanx.spark.read import Pieces, Task, numbers
 from phalanx.tables.stage import ROWS_PER_FILE, Written, heard, write
@@ -36,6 +37,8 @@ class Place(msgspec.Struct, frozen=True):
     schema: pa.Schema
     key: tuple[str, ...]
     rows_per_file: int = ROWS_PER_FILE
+    lends: bool = False
+    """Whether each task pins its own files, because the process that began does not last."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -45,6 +48,8 @@ class Piece(msgspec.Struct, frozen=True):
     size: int
     fragments: tuple[str, ...] = ()
     inline: bytes = b""
+    lent: Lent | None = None
+    """What pins the files, until an entry names them."""
 
     def written(self) -> Written:
         """The fragments."""
@@ -115,9 +120,13 @@ def _checked(place: Place, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
 
 
 def _written(place: Place, rows: Iterator[pa.RecordBatch]) -> Piece:
+    lent = None
+    if place.lends:
+        with place.reach.open() as lake:
+            lent = lend_staging(lake.core)
     datasets = place.reach.datasets()
     version = datasets.open(place.table, place.manifest)
     reader = pa.RecordBatchReader.from_batches(place.schema, rows)
     written = write(version, reader, rows_per_file=place.rows_per_file)
     datasets.persist(place.table, written.files)
-    return Piece(written.rows, written.size, written.told())
+    return Piece(written.rows, written.size, written.told(), lent=lent)

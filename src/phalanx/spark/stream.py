@@ -107,10 +107,12 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = snapshot.found(asked.table)
         if not _schema(asked, found.shape.schema).equals(self._types):
             raise SchemaChangedError(f"the columns of table {asked.table!r} have changed: start the query again")
+        _batch[:] = [lake.core.hold(max(above, 0), whole=True)]
         if above != _NOTHING:
             planned = plan_changes(lake, asked.table, above, upto, TASKS, added=asked.changes == "append")
             return [InputPartition((planned, at)) for at in range(planned.count)]
-        scan = plan_scan(lake.core, reach(lake), found, None, None, TASKS)
+        scan, held = plan_scan(lake.core, reach(lake), found, None, None, TASKS)
+        _batch[:] = [(snapshot, held)]
         when = snapshot.view.time
         return [InputPartition((scan, at, upto, when)) for at in range(scan.count)]
 
@@ -138,8 +140,13 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Let go of the lake."""
+        _batch.clear()
         _kept(self._asked.reach).close()
         _kept.cache_clear()
+
+
+_batch: list[object] = []
+"""What keeps the rows of the batch that was planned last from being pruned."""
 
 
 @functools.lru_cache(maxsize=1)

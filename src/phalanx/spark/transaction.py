@@ -64,7 +64,7 @@ class SparkTransaction(Transaction):
         """A table at the transaction's snapshot, with its own changes so far."""
         draft = self._work.draft(name)
         draft.read_rows(where)
-        scan = plan_scan_of(
+        planned = plan_scan_of(
             self._lake.core, reach(self._lake), draft.found, draft.reading, columns, where, parallelism(self._spark)
         )
-        return pieces_frame(self._spark, scan)
+        return pieces_frame(self._spark, planned.scan, planned.held)
