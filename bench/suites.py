@@ -8,6 +8,7 @@ from bench.keys.suite import suite as keys_suite
 from bench.log.suite import suite as log_suite
 from bench.mixed.suite import suite as mixed_suite
 from bench.search.suite import suite as search_suite
+from bench.spark.suite import suite as spark_suite
 from bench.sql.suite import suite as sql_suite
 from bench.tables.suite import suite as tables_suite
 from bench.upkeep.suite import suite as upkeep_suite
@@ -21,4 +22,5 @@ SUITES: Mapping[str, Suite] = {
     "search": search_suite,
     "sql": sql_suite,
     "upkeep": upkeep_suite,
+    "spark": spark_suite,
 }

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
 import phalanx
+import phalanx.spark
 from phalanx.cli.app import app
 from phalanx.cli.output import EXIT_CODES
 from phalanx.describe import ColumnInfo, HeadInfo, TableSummary, TailInfo
@@ -29,6 +30,12 @@ _ANSWERS = (
     *(phalanx.Commit, phalanx.Change, phalanx.Flushed, phalanx.Optimized, phalanx.Skipped, phalanx.Done),
     *(phalanx.TableInfo, ColumnInfo, HeadInfo, TailInfo, IndexInfo, TableSummary),
 )
+_SPARK = (phalanx.spark.SparkLake, phalanx.spark.SparkSnapshot, phalanx.spark.SparkTransaction, phalanx.spark.Pipeline)
+_SPARK_CALLS = (
+    *(phalanx.spark.session, phalanx.spark.on, phalanx.spark.run_pipeline),
+    *(phalanx.spark.whole, phalanx.spark.changes, phalanx.spark.added, phalanx.spark.made),
+)
+_SPARK_ANSWERS = (phalanx.spark.Ran, phalanx.spark.StepRan)
 _MADE = "<!-- Made by `make docs`; do not edit. -->\n"
 
 
@@ -69,11 +76,13 @@ def api_page() -> str:
             parts.append("It is read like every table: see [Readable](#readable).\n")
         if rows := _members(kind):
             parts.append("\n".join(["| member | what it does |", "|---|---|", *rows]) + "\n")
+    parts += _spark_parts()
     parts.append(
         "## Answers\n\nWhat calls give back: immutable, and `msgspec.to_builtins` makes plain dicts of them.\n"
     )
     rows = [
-        f"| `{kind.__name__}` | {', '.join(map(_code, kind.__struct_fields__))} | {_prose(kind)} |" for kind in _ANSWERS
+        f"| `{kind.__name__}` | {', '.join(map(_code, kind.__struct_fields__))} | {_prose(kind)} |"
+        for kind in (*_ANSWERS, *_SPARK_ANSWERS)
     ]
     parts.append("\n".join(["| answer | fields | what it is |", "|---|---|---|", *rows]) + "\n")
     errors = [name for name in phalanx.__all__ if name.endswith("Error")]
@@ -81,6 +90,17 @@ def api_page() -> str:
     parts.append("## Errors\n")
     parts.append("\n".join(["| error | meaning |", "|---|---|", *rows]) + "\n")
     return "\n".join(parts)
+
+
+def _spark_parts() -> list[str]:
+    """What `import phalanx.spark` gives."""
+    rows = [f"| `{call.__name__}{_signature(call)}` | {_first_line(call)} |" for call in _SPARK_CALLS]
+    parts = ["## phalanx.spark\n", "See [Spark](spark.md).\n"]
+    parts.append("\n".join(["| call | what it does |", "|---|---|", *rows]) + "\n")
+    for kind in _SPARK:
+        parts.append(f"## {kind.__name__}\n\n{_doc(kind)}\n")
+        parts.append("\n".join(["| member | what it does |", "|---|---|", *_members(kind)]) + "\n")
+    return parts
 
 
 def _members(kind: type) -> list[str]:

@@ -27,7 +27,9 @@ def writing(uri: str, turn: int, number: int) -> Iterator[Callable[[], object]]:
         def step() -> None:
             nonlocal at
             at += 1
-            table.upsert([{"id": -((10 * turn + number) * 10**9 + at), "x": 0.5, "name": "new", "at": 0, "flag": True, "n": 7}])
+            table.upsert(
+                [{"id": -((10 * turn + number) * 10**9 + at), "x": 0.5, "name": "new", "at": 0, "flag": True, "n": 7}]
+            )
 
         yield step
 

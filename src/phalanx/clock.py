@@ -92,6 +92,11 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
+def set_variable(name: str, value: str) -> None:
+    """Set a variable of the environment, for programs that this process starts."""
+    os.environ[name] = value
+
+
 _handles = itertools.count(1)
 
 

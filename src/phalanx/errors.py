@@ -10,6 +10,7 @@
     ├── NotFoundError            create it, or correct the name
     ├── AlreadyExistsError       choose another name, or use what is there
     ├── InvalidInputError        correct the argument
+    │   └── ExpectationError     look at the rows that a pipeline's step has made: they are not as declared
     ├── StateError               the handle, or the lake, is not in a state that allows this
     │   ├── SnapshotExpiredError choose a newer snapshot
     │   │   └── ChangesExpiredError  read the table as a whole, and follow its changes from there
@@ -69,6 +70,10 @@ class AlreadyExistsError(PhalanxError):
 
 class InvalidInputError(PhalanxError):
     """An argument is wrong; nothing was written."""
+
+
+class ExpectationError(InvalidInputError):
+    """The rows of a pipeline's step are not as it declares them; nothing of the run is visible."""
 
 
 class StateError(PhalanxError):

@@ -95,7 +95,7 @@ def test_every_citation_in_the_code_is_of_a_rule_that_exists() -> None:
 
 
 def test_the_demo_ends_with_its_verdict(tmp_path: Path) -> None:
-    """`make demo`, short: something was acknowledged, one writer was killed, nothing is lost."""
+    """The demo without Spark, short: something was acknowledged, one writer was killed, nothing is lost."""
     command = [sys.executable, "-m", "examples.demo", "--seconds", "2", "--folder", str(tmp_path / "demo")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -106,8 +106,8 @@ def test_only_the_clock_asks_the_operating_system_for_time_and_chance() -> None:
         r"\btime\.(time|monotonic|sleep|perf_counter|clock_gettime)\b|\brandom\.|\bos\.(urandom|environ|getenv)\b|\bsecrets\.|\buuid\."
     )
     for path in PRODUCT:
-        inside = path.relative_to(ROOT / "src" / "phalanx")
-        if inside.parts[0] in {"clock.py", "testing"}:
+        inside = path.relative_to(ROOT / "src")
+        if inside.parts[1] in {"clock.py", "testing"}:
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             assert not banned.search(line.partition("#")[0]), f"{name(path)}:{number}: {line.strip()}"

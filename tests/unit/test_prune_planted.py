@@ -49,7 +49,7 @@ def test_a_writers_pin_that_is_not_seen_is_told_to_stage_again_and_without_the_f
         committed_after_a_prune()
     assert table.count() == BULK
     monkeypatch.setattr(Retained, "lets", lambda *_: True)
-    monkeypatch.setattr("phalanx.txn.bulk._replaced", lambda *_: None)  # it would notice
+    monkeypatch.setattr("phalanx.txn.bulk.replaced", lambda *_: None)  # it would notice
     committed_after_a_prune()
     with pytest.raises(CorruptionError, match="missing"):
         table.to_arrow()

@@ -17,6 +17,7 @@ from phalanx.cli import (
     log,
     optimize,
     overview,
+    pipeline,
     prune,
     query,
     restore,
@@ -72,6 +73,7 @@ app.command("drop")(table.drop)
 app.command("flush")(upkeep.flush)
 app.command("optimize")(optimize.optimize)
 app.command("prune")(prune.prune)
+app.add_typer(pipeline.pipeline)
 app.command("tag")(catalog.tag)
 app.command("log")(log.log)
 app.command("check")(check.check)

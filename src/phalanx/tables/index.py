@@ -50,6 +50,11 @@ class Built(msgspec.Struct, frozen=True):
     fragments: frozenset[int]
     made: LanceIndex
 
+    @property
+    def files(self) -> list[str]:
+        """The names of its files, inside the table's folder."""
+        return [f"_indices/{self.made.uuid}/{file.path}" for file in self.made.files or []]
+
 
 def segments(version: Version) -> list[Segment]:
     """What a version is indexed by."""
@@ -112,7 +117,7 @@ def announce(
     if not built and not removed:
         return None
     made = datasets.commit(head, LanceOperation.CreateIndex([one.made for one in built], removed))
-    names = [f"_indices/{one.made.uuid}/{file.path}" for one in built for file in one.made.files or []]
+    names = [name for one in built for name in one.files]
     datasets.persist(head.table, [*names, manifest_name(made.manifest)])
     return made
 

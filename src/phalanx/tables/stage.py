@@ -6,6 +6,7 @@ by their row ids on the very version that is changed.
 """
 
 import dataclasses
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,13 +36,39 @@ class Written(msgspec.Struct, frozen=True):
     fragments: list[FragmentMetadata]
     rows: int
 
+    @property
+    def files(self) -> list[str]:
+        """The names of their files, inside the table's folder."""
+        return [f"data/{file.path}" for fragment in self.fragments for file in fragment.files]
 
-def write(version: Version, rows: pa.RecordBatchReader, progress: Progress | None = None) -> Written:
+    @property
+    def size(self) -> int:
+        """The bytes of their files, as far as Lance knows them."""
+        return sum(file.file_size_bytes or 0 for fragment in self.fragments for file in fragment.files)
+
+    def told(self) -> tuple[str, ...]:
+        """The fragments as text, for another process."""
+        return tuple(json.dumps(fragment.to_json()) for fragment in self.fragments)
+
+
+def heard(told: Sequence[str]) -> Written:
+    """What another process wrote and told of."""
+    fragments = [FragmentMetadata.from_json(one) for one in told]
+    return Written(fragments, sum(fragment.physical_rows for fragment in fragments))
+
+
+def write(
+    version: Version,
+    rows: pa.RecordBatchReader,
+    progress: Progress | None = None,
+    *,
+    rows_per_file: int = ROWS_PER_FILE,
+) -> Written:
     """Write rows of any length, with bounded memory, as new fragments of a table."""
     source = _Watched(rows, progress)
     reader = pa.RecordBatchReader.from_batches(rows.schema, source)
     try:
-        fragments = _interruptibly(lambda: _write(version, reader), source)
+        fragments = _interruptibly(lambda: _write(version, reader, rows_per_file), source)
     except PhalanxError:
         if source.error is not None:
             raise source.error from None
@@ -49,10 +76,10 @@ def write(version: Version, rows: pa.RecordBatchReader, progress: Progress | Non
     return Written(fragments, sum(fragment.physical_rows for fragment in fragments))
 
 
-def _write(version: Version, rows: pa.RecordBatchReader) -> list[FragmentMetadata]:
+def _write(version: Version, rows: pa.RecordBatchReader, rows_per_file: int) -> list[FragmentMetadata]:
     with speaking("writing rows"):
         return write_fragments(
-            rows, version.dataset, max_rows_per_file=ROWS_PER_FILE, max_bytes_per_file=BYTES_PER_FILE
+            rows, version.dataset, max_rows_per_file=rows_per_file, max_bytes_per_file=BYTES_PER_FILE
         )
 
 
@@ -96,7 +123,7 @@ def extend(datasets: Datasets, base: Version, written: Sequence[Written]) -> Ver
     if not fragments:
         return base
     made = datasets.commit(base, LanceOperation.Append(fragments))
-    names = [f"data/{file.path}" for fragment in fragments for file in fragment.files]
+    names = [name for one in written for name in one.files]
     datasets.persist(base.table, [*names, manifest_name(made.manifest)])
     return made
 

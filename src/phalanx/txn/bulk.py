@@ -5,7 +5,7 @@ its table has not moved by the time it lands, its version is the new head there 
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ from phalanx.pins import Pin
 from phalanx.runs import NO_IDS, Ids, encode_ids
 from phalanx.schema import decode_schema, require_keys
 from phalanx.tables.dataset import ROW_ID, Datasets, Version
-from phalanx.tables.stage import Progress, extend, hide, write
+from phalanx.tables.stage import Progress, Written, extend, hide, write
 from phalanx.tail.columns import conversion
 from phalanx.tail.keys import NEVER, KeySet, last_of_each, superseded
 from phalanx.tail.overlay import Shape
@@ -109,29 +109,41 @@ def stage(
 ) -> Large:
     """Write a stream of rows as fragments of a version that nobody sees yet; `own` are layouts not yet committed."""
     pin = datasets.pins.staging()
-    head = _standing(found, datasets, (*found.contents.layouts, *own))
+    head = standing(found, datasets, own)
     written = write(head, pa.RecordBatchReader.from_batches(rows.schema, rows.batches), progress)
-    version = extend(datasets, head, [written])
-    fragments = version.fragments[len(version.fragments) - len(written.fragments) :]
-    large = Large(version, fragments[0] if fragments else 0, len(fragments), written.rows, NO_IDS, found, pin)
+    return gathered(found, head, [written], datasets, pin)
+
+
+def gathered(found: Found, head: Version, written: Sequence[Written], datasets: Datasets, pin: Pin) -> Large:
+    """Fragments that were written on this head, here or by processes elsewhere, as a version that nobody sees yet."""
+    version = extend(datasets, head, written)
+    added = sum(len(one.fragments) for one in written)
+    fragments = version.fragments[len(version.fragments) - added :]
+    rows = sum(one.rows for one in written)
+    large = Large(version, fragments[0] if fragments else 0, len(fragments), rows, NO_IDS, found, pin)
     return large if not found.shape.key else msgspec.structs.replace(large, dead=_earlier(large, found.shape.key))
 
 
-def _standing(found: Found, datasets: Datasets, layouts: Sequence[it.Layout]) -> Version:
+def standing(found: Found, datasets: Datasets, own: Sequence[it.Layout] = ()) -> Version:
     """The head, with the columns that the rows have: an alteration may not be written out yet."""
+    layouts = (*found.contents.layouts, *own)
     head = datasets.open(found.table.id, found.contents.head.manifest)
     at = [one.id for one in layouts].index(found.contents.head.layout)
     steps = tuple(step for one in layouts[at + 1 :] for step in one.steps)
     return evolved(datasets, head, conversion(decode_schema(layouts[at].schema), steps)) if steps else head
 
 
-def matched(large: Large, datasets: Datasets, *, replace: bool) -> Large:
+Matcher = Callable[[Version, Large, tuple[str, ...]], Ids]
+"""Finds the rows of a head whose keys staged rows have: in this process, or in others elsewhere."""
+
+
+def matched(large: Large, datasets: Datasets, *, replace: bool, matcher: Matcher | None = None) -> Large:
     """With the rows of the head that it replaces (all, or those of its keys), and the version that shows the result."""
     contents = large.found.contents
     head = datasets.open(large.found.table.id, contents.head.manifest)
     key = large.found.shape.key
     converted = contents.head.layout != large.layout  # then its keys are looked for when it is read
-    hidden = None if replace or not key or converted else _replaced(head, large, key)
+    hidden = None if replace or not key or converted else (matcher or replaced)(head, large, key)
     if contents.first != contents.until:  # with a tail there is no fast path: it would lose the items before this one
         return msgspec.structs.replace(large, hidden=hidden)
     gone = np.concatenate([NO_IDS if hidden is None else hidden, large.dead + contents.head.next_row_id])
@@ -146,12 +158,20 @@ def _earlier(large: Large, key: tuple[str, ...]) -> Ids:
     return superseded(keys, key)
 
 
-def _replaced(head: Version, large: Large, key: tuple[str, ...]) -> Ids:
+def replaced(head: Version, large: Large, key: tuple[str, ...]) -> Ids:
+    """The rows of a head whose keys staged rows have."""
+    return with_keys(head, None, large.version, range(large.first, large.first + large.fragments), key)
+
+
+def with_keys(
+    head: Version, some: Sequence[int] | None, staged: Version, fragments: Sequence[int], key: tuple[str, ...]
+) -> Ids:
+    """The row ids of a head, or of some of its fragments, whose keys rows of these staged fragments have."""
     wanted = KeySet(key)
-    wanted.add(large.version.scan(key, fragments=range(large.first, large.first + large.fragments)).read_all())
+    wanted.add(staged.scan(key, fragments=fragments).read_all())
     found = [
         batch.column(ROW_ID).to_numpy().astype(np.int64)[wanted.first(batch) < NEVER]
-        for batch in head.scan(key, row_ids=True, batch_size=_PASS_ROWS)
+        for batch in head.scan(key, row_ids=True, fragments=some, batch_size=_PASS_ROWS)
     ]
     return np.sort(np.concatenate([NO_IDS, *found]))
 

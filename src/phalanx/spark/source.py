@@ -1,0 +1,173 @@
+"""The data source `phalanx` of Spark: `spark.read.format("phalanx")`, `df.write.format("phalanx")`, and streams.
+
+Spark makes these objects in one process, plans in another, runs tasks in others and commits in yet another one: they are
+values, and whoever needs the lake opens it. The version that is read is decided once, with the schema, and travels along.
+
+`pushFilters` is not defined on purpose: Spark 4.1 to 4.3 applies a pushed filter to other uses of the same data frame, too,
+and returns wrong rows. Columns and conditions are options instead.
+"""
+
+from collections.abc import Iterator, MutableMapping, Sequence
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from phalanx.errors import InvalidInputError
+from phalanx.feed import feed_schema
+from phalanx.lake import Lake
+from phalanx.spark.columns import check_columns, spark_schema
+from phalanx.spark.feed import Changes, plan_changes
+from phalanx.spark.land import Mode, check_mode, gather, land, newest, stage_place
+from phalanx.spark.lending import lend_position, lend_staging
+from phalanx.spark.options import Options, opened, read_options
+from phalanx.spark.parts import Scan, plan_scan
+from phalanx.spark.reach import reach
+from phalanx.spark.stage import Piece, Place, stage
+from phalanx.spark.stream import FeedReader, FeedWriter, stream_schema
+from phalanx.txn.transaction import identity_of
+
+TASKS = 8
+"""Tasks of a read whose session cannot be asked how many run at once."""
+
+
+class PhalanxSource(DataSource):
+    """A table of a lake, as Spark reads and writes it."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self.asked = read_options(dict(options))
+        self._version: int | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """What it is called in `format`."""
+        return "phalanx"
+
+    def schema(self) -> StructType:
+        """The columns of the table, at the version that will be read."""
+        asked = self.asked
+        with opened(asked) as lake:
+            snapshot = asked.snapshot(lake)
+            self._version = snapshot.version
+            schema = snapshot.found(asked.table).shape.schema
+            lake.core.require_columns(snapshot.found(asked.table).shape)
+        if asked.since is not None or asked.changes == "feed":  # Spark does not say whether it will be a stream
+            return spark_schema(feed_schema(schema))
+        names = schema.names if asked.columns is None else asked.columns
+        unknown = [name for name in names if name not in schema.names]
+        if unknown:
+            raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(schema.names)}")
+        return spark_schema(pa.schema([schema.field(name) for name in names]))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """All rows of the table at one version, or its changes between two."""
+        asked = self.asked
+        with opened(asked) as lake:
+            snapshot = asked.snapshot(lake) if self._version is None else lake.snapshot(version=self._version)
+            if asked.since is None and asked.changes == "feed":
+                raise InvalidInputError(
+                    "changes are those after a version: give it with the option since, or readStream"
+                )
+            if asked.since is not None:
+                until = snapshot.version if asked.until is None else asked.until
+                return ChangesReader(plan_changes(lake, asked.table, asked.since, until, TASKS))
+            pins = lend_position(lake.core, snapshot.version), lend_staging(lake.core)
+            found = snapshot.found(asked.table)
+            planned = plan_scan(lake.core, reach(lake), found, asked.columns, asked.where, TASKS)
+            return ScanReader(msgspec.structs.replace(planned.scan, lent=pins))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
+        """Rows for the table, in one commit."""
+        with opened(self.asked) as lake:
+            return TableWriter(*writing(lake, self.asked, schema, overwrite=overwrite), lake.token())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """The changes of the table, as they are committed."""
+        return FeedReader(self.asked, stream_schema(self.asked))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
+        """Batches for the table, each of which takes effect once."""
+        if overwrite:
+            raise InvalidInputError("a stream appends or upserts: use outputMode append, or update for upsert")
+        with opened(self.asked) as lake:
+            return FeedWriter(*writing(lake, self.asked, schema, overwrite=False))
+
+
+def writing(lake: Lake, asked: Options, schema: StructType, *, overwrite: bool) -> tuple[Place, Mode, Options]:
+    """Where and how rows of these columns are written, checked before any task begins."""
+    found = lake.refresh().found(asked.table)
+    mode = check_mode(asked.mode or ("overwrite" if overwrite else "append"), found)
+    if overwrite and mode != "overwrite":
+        raise InvalidInputError(f'the option mode is {mode}, and Spark was told to overwrite: use .mode("append")')
+    check_columns(schema, found.shape.schema, asked.table)
+    place = msgspec.structs.replace(stage_place(lake, found, asked.rows_per_file), lends=True)
+    return place, mode, asked
+
+
+class ScanReader(DataSourceReader):
+    """Reads a table; a partition is a group of fragments."""
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """See `DataSourceReader`."""
+        return [InputPartition(at) for at in range(self._scan.count)] or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See `DataSourceReader`; runs in a task."""
+        return iter(()) if partition.value is None else self._scan.for_spark(partition.value)
+
+
+class ChangesReader(DataSourceReader):
+    """Reads the changes of a table; a partition is a range of versions."""
+
+    def __init__(self, changes: Changes) -> None:
+        self._changes = changes
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """See `DataSourceReader`."""
+        return [InputPartition(at) for at in range(self._changes.count)] or [InputPartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See `DataSourceReader`; runs in a task."""
+        return iter(()) if partition.value is None else self._changes.for_spark(partition.value)
+
+
+class Wrote(WriterCommitMessage):
+    """What a task wrote, told to whoever commits."""
+
+    def __init__(self, piece: Piece | None) -> None:
+        self.piece = piece
+
+
+class TableWriter(DataSourceArrowWriter):
+    """Stages rows in tasks, and commits what the tasks that count have written."""
+
+    def __init__(self, place: Place, mode: Mode, asked: Options, token: str) -> None:
+        self._place, self._mode, self._asked, self._token = place, mode, asked, token
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
+        """See `DataSourceArrowWriter`; runs in a task."""
+        return Wrote(stage(self._place, iterator))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """One entry. Asked for again, it is the same transaction, which takes effect once."""
+        done = [one.piece for one in messages if isinstance(one, Wrote) and one.piece is not None]
+        with opened(self._asked) as lake:
+            found = newest(lake.core, self._place)
+            staged = gather(lake.core, found, self._place, self._mode, done)
+            land(lake.core, [staged], note=self._asked.note, identity=identity_of(lake.core, self._token))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing: Spark aborts also when a commit that took effect did not say so, and an entry may name the files."""

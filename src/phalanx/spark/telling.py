@@ -1,0 +1,37 @@
+"""What goes wrong in a task, told in the driver as the error that it is.
+
+Spark wraps an exception of a task into one of its own, with the traces of all processes that it came through. If it was
+one of Phalanx's, its kind and its message are found in there, and raised as if it had happened here.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+
+from phalanx import errors
+from phalanx.errors import PhalanxError, UnavailableError
+
+_OURS = re.compile(r"phalanx\.errors\.(\w+): (.*)")
+_PYTHON = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt)): (.*)$", re.MULTILINE)
+
+
+@contextmanager
+def told(what: str) -> Iterator[None]:
+    """Run a job; `what` it does is said if it fails for a reason that is not Phalanx's."""
+    try:
+        yield
+    except PySparkException as error:
+        raise translated(str(error), what) from None
+
+
+def translated(text: str, what: str) -> PhalanxError:
+    """The error that a text of Spark's speaks of."""
+    for kind, message in reversed(_OURS.findall(text)):
+        found = getattr(errors, kind, None)
+        if isinstance(found, type) and issubclass(found, PhalanxError):
+            return found(message)
+    inner = _PYTHON.findall(text)
+    reason = f"{inner[-1][0]}: {inner[-1][1]}" if inner else next(iter(text.splitlines()), "no reason was given")
+    return UnavailableError(f"{what} failed, and nothing was committed: {reason}")

@@ -1,0 +1,98 @@
+"""Maintenance in tasks: groups rewritten, indexes built, keys of a bulk upsert found, each where there is room for it.
+
+What decides stays in the driver, and is the same as without Spark: claims, what a group is placed on, the commit. A task
+is given a version and a piece of work, writes files, syncs them, and tells what they are; if it is run twice, files of one
+of them are never named.
+"""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from phalanx.log import item as it
+from phalanx.runs import NO_IDS, Ids, decode_ids, encode_ids
+from phalanx.spark.parts import balanced, sizes
+from phalanx.spark.reach import Reach
+from phalanx.spark.read import numbered, numbers, parallelism
+from phalanx.spark.telling import told
+from phalanx.tables import index as indexes
+from phalanx.tables import rewrite
+from phalanx.tables.dataset import Version
+from phalanx.tables.stage import Written, heard
+from phalanx.txn.bulk import Large, with_keys
+from phalanx.txn.core import Core, Found
+from phalanx.upkeep.groups import rewritten_here
+
+MANY_ROWS = 5_000_000
+"""Rows of a head whose keys are looked through by tasks rather than by the driver."""
+
+_ANSWER = pa.schema({"answer": pa.binary()})
+
+
+class Runner:
+    """Does pieces of maintenance in tasks of Spark. Safe to use from many threads."""
+
+    def __init__(self, spark: SparkSession, where: Reach) -> None:
+        self._spark = spark
+        self._reach = where
+        self.many_rows = MANY_ROWS
+
+    def many(self, core: Core, found: Found) -> bool:
+        """Whether a head is so large that tasks should look for the rows that an upsert replaces."""
+        head = core.datasets.open(found.table.id, found.contents.head.manifest)
+        return bool(found.shape.key) and head.rows >= self.many_rows
+
+    def rewrite(self, bare: Version, group: rewrite.Group) -> rewrite.Rewritten:
+        """Write the rows of a group of fragments anew."""
+        reach, table, manifest = self._reach, bare.table, bare.manifest
+
+        def work(_: int) -> bytes:
+            datasets = reach.datasets()
+            made = rewritten_here(datasets.own(table, manifest), group)
+            written = Written(made.new, 0)
+            datasets.persist(table, written.files)
+            return pickle.dumps((written.told(), encode_ids(made.alive)))
+
+        fragments, alive = pickle.loads(self._run("rewriting fragments", 1, work)[0])  # noqa: S301 - of our own task
+        return rewrite.Rewritten(group.fragments, heard(fragments).fragments, decode_ids(alive))
+
+    def build(self, head: Version, spec: it.Index, fragments: Sequence[int]) -> indexes.Built | None:
+        """Build a segment of an index."""
+        reach, table, manifest, chosen = self._reach, head.table, head.manifest, list(fragments)
+
+        def work(_: int) -> bytes:
+            datasets = reach.datasets()
+            made = indexes.build(datasets.own(table, manifest), spec, chosen)
+            if made is not None:
+                datasets.persist(table, made.files)
+            return pickle.dumps(made)
+
+        made: Any = pickle.loads(self._run(f"building index {spec.name!r}", 1, work)[0])  # noqa: S301 - as above
+        return made if isinstance(made, indexes.Built) else None
+
+    def replaced(self, head: Version, large: Large, key: tuple[str, ...]) -> Ids:
+        """The rows of a head whose keys staged rows have: each task looks through some fragments."""
+        reach, table, manifest, staged = self._reach, head.table, head.manifest, large.version.manifest
+        groups = balanced(sizes(head), parallelism(self._spark))
+        fragments = range(large.first, large.first + large.fragments)
+
+        def work(number: int) -> bytes:
+            datasets = reach.datasets()
+            there, new = datasets.open(table, manifest), datasets.open(table, staged)
+            return encode_ids(with_keys(there, groups[number], new, fragments, key))
+
+        found = self._run("finding the rows that are replaced", len(groups), work)
+        return np.sort(np.concatenate([NO_IDS, *map(decode_ids, found)]))
+
+    def _run(self, what: str, count: int, work: Callable[[int], bytes]) -> list[bytes]:
+        def phalanx_upkeep(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in numbers(batches):
+                yield pa.RecordBatch.from_pydict({"answer": [work(number)]}, schema=_ANSWER)
+
+        with told(what):
+            rows = numbered(self._spark, count).mapInArrow(phalanx_upkeep, "answer binary").collect()
+        return [bytes(row[0]) for row in rows]

@@ -1,0 +1,95 @@
+"""Drivers killed before, during and after a commit, on real Spark: acknowledged is there once, and nothing is half there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import phalanx
+from phalanx.clock import environment
+from phalanx.spark import SparkLake, run_pipeline
+from tests.spark import shop
+from tests.spark.rows import EVENTS, events, multiset, run_program
+from tests.spark.test_stream import followed, into
+
+DRIVER = """
+import os, signal, sys
+import phalanx.spark
+from phalanx.spark import source, stream
+uri, mark, when = sys.argv[1:]
+spark = phalanx.spark.session("local[2]", memory="1g")
+driver, jvm = os.getpid(), spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+
+def die():
+    os.kill(jvm, signal.SIGKILL)
+    os.kill(driver, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+class Dying(stream.FeedWriter):
+    def commit(self, messages, batchId):
+        if when == "before":
+            die()
+        super().commit(messages, batchId)
+        die()
+
+class Source(source.PhalanxSource):
+    @classmethod
+    def name(cls):
+        return "dying"
+    def streamWriter(self, schema, overwrite):
+        made = super().streamWriter(schema, overwrite)
+        return Dying(made._place, made._mode, made._asked)
+
+spark.dataSource.register(Source)
+rows = spark.readStream.format("phalanx").options(lake=uri, table="events").load()
+query = rows.writeStream.format("dying").options(lake=uri, table="copy", checkpointLocation=mark)
+query.trigger(availableNow=True).start().awaitTermination()
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_driver_killed_at_the_commit_of_a_batch_loses_and_doubles_nothing(
+    spark: SparkSession, lake: phalanx.Lake, tmp_path: Path, when: str
+) -> None:
+    """Known bug 27: driver and JVM are killed, before the entry or after it but before Spark knows; then started again."""
+    source = lake.create_table("events", EVENTS)
+    copy = lake.create_table("copy", EVENTS)
+    source.append(events(0, 3_000))
+    done = run_program(DRIVER, lake.uri, str(tmp_path / "mark"), when, cwd=tmp_path)
+    assert done.returncode == -9, done.stderr
+    assert copy.count() == (0 if when == "before" else 3_000)
+    source.append(events(3_000, 50))
+    into(followed(spark, lake), lake, tmp_path / "mark", "copy")
+    assert multiset(copy) == multiset(source)
+
+
+def test_two_drivers_with_one_query_take_effect_once(spark: SparkSession, lake: phalanx.Lake, tmp_path: Path) -> None:
+    """Both believe that batch 0 is theirs: the log has it once."""
+    source = lake.create_table("events", EVENTS)
+    copy = lake.create_table("copy", EVENTS)
+    source.append(events(0, 40))
+    for folder in ("one", "other"):
+        into(followed(spark, lake), lake, tmp_path / folder, "copy", query="the same")
+    assert multiset(copy) == multiset(source)
+
+
+def killed_driver(uri: str, where: str) -> int:
+    """Run the pipeline of `shop.py` in a driver that dies there; its exit code."""
+    command = [sys.executable, "-m", "tests.spark.shop", uri, where]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, env=dict(environment()), capture_output=True, check=False, timeout=240)
+    return done.returncode
+
+
+@pytest.mark.parametrize("where", ["items", "commit", "landed"])
+def test_a_pipeline_killed_at_a_step_leaves_whole_runs_only(lake: phalanx.Lake, there: SparkLake, where: str) -> None:
+    """Five tables: killed in a step, before the commit, after it; readers see all of a run or nothing; the next goes on."""
+    shop.prepare(lake)
+    assert killed_driver(lake.uri, where) == -9
+    assert shop.whole_runs(lake) == (31 if where == "landed" else 0)
+    shop.prepare(lake, 9)
+    done = run_pipeline(there, shop.pipeline())
+    assert done.number == (2 if where == "landed" else 1)
+    assert shop.whole_runs(lake) == 40

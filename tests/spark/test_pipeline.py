@@ -1,0 +1,207 @@
+"""Pipelines: declared, run as one transaction, once; what fails leaves nothing, and says which step and why."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from typer.testing import CliRunner
+
+import phalanx
+from phalanx.cli.app import app
+from phalanx.errors import ExpectationError, InvalidInputError, NotFoundError, StateError
+from phalanx.spark import Pipeline, SparkLake, added, changes, expect, load_pipeline, made, run_pipeline, whole
+from phalanx.spark.state import drawn, history, status
+from tests.spark import shop
+from tests.spark.rows import EVENTS, events
+
+
+def test_a_run_reads_what_is_new_and_publishes_everything_at_once(lake: phalanx.Lake, there: SparkLake) -> None:
+    """Five tables, Python and SQL, whole tables and changes; each run is one entry, and the next goes on from there."""
+    shop.prepare(lake)
+    declared = shop.pipeline()
+    seen = []
+    first = run_pipeline(there, declared, progress=seen.append)
+    assert [one.name for one in seen] == ["cleaned", "items", "totals", "daily"]
+    assert (first.number, first.steps[0].rows, first.already) == (1, 31, False)
+    assert first.version == first.snapshot + 1
+    assert shop.whole_runs(lake) == 31
+    shop.prepare(lake, 5)
+    second = run_pipeline(there, declared)
+    assert [one.rows for one in second.steps] == [5, 5, 4, 1]
+    assert shop.whole_runs(lake) == 36
+    assert run_pipeline(there, declared, number=2).already
+    assert shop.whole_runs(lake) == 36
+    here = status(lake, declared)
+    assert (here.run, here.inputs[0].table, here.inputs[0].version, here.inputs[0].new) == (
+        2,
+        "orders",
+        second.snapshot,
+        0,
+    )
+    past = history(lake, "shop")
+    assert [one.number for one in past] == [2, 1]
+    assert [one.rows for one in past[0].steps] == [5, 5, 4, 1]
+    assert past[0].version == second.version
+
+
+def test_nothing_of_a_run_is_visible_if_a_step_or_an_expectation_fails(lake: phalanx.Lake, there: SparkLake) -> None:
+    """The error names the step, the reason, and how many rows; the number is free for the next attempt."""
+    lake.create_table("events", EVENTS).append([*events(0, 4), {"id": 3, "kind": None, "x": None}])
+    for name in ("good", "bad"):
+        lake.create_table(name, EVENTS)
+
+    def declared(*expected: expect.Expectation) -> Pipeline:
+        both = Pipeline("both")
+        both.sql("first", "select * from events", reads=[whole("events")], writes="good")
+        both.sql("second", "select * from events", reads=[whole("events")], writes="bad", expect=expected)
+        return both
+
+    version = lake.version
+    for expected, says in (
+        (expect.rows(at_least=9), "there are 5 rows, and at least 9 are expected"),
+        (expect.rows(at_most=4), "at most 4 are expected"),
+        (expect.not_null("kind"), "column 'kind' is null in 1 of 5 rows"),
+        (expect.unique("id"), r"\(id = 3\) is there 2 times"),
+        (expect.holds("x < 1"), "'x < 1' does not hold in 3 of 5 rows"),
+        (expect.custom(lambda frame: f"no {frame.columns[0]}, please"), "no id, please"),
+    ):
+        with pytest.raises(ExpectationError, match=rf"^step 'second' of pipeline 'both', run 1: .*{says}"):
+            run_pipeline(there, declared(expected))
+    assert lake.version == version
+    run_pipeline(there, declared(expect.rows(1, 5), expect.not_null("id"), expect.custom(lambda _: None)))
+    assert lake["bad"].count() == 5
+
+
+def test_what_goes_wrong_in_a_step_is_told_in_a_sentence(lake: phalanx.Lake, there: SparkLake) -> None:
+    """Python, SQL, tasks, tables: an error of Phalanx with the step's name, and no trace of Java."""
+    lake.create_table("events", EVENTS).append(events(0, 4))
+    lake.create_table("out", EVENTS)
+    version = lake.version
+
+    def fails(frame: DataFrame) -> DataFrame:
+        raise ValueError("not today")
+
+    def in_a_task(batches):  # noqa: ANN001, ANN202 - runs in a task
+        raise RuntimeError("in a task")
+        yield from batches
+
+    for work, says in (
+        (fails, "ValueError: not today"),
+        (lambda frame: frame.mapInArrow(in_a_task, frame.schema), "RuntimeError: in a task"),
+        (lambda frame: frame.withColumnRenamed("x", "y"), "there is no column 'y'"),
+        (lambda frame: len(frame.columns), "it returned a int, and a step returns a data frame"),
+        ("select nothing from frame", "nothing"),
+    ):
+        one = Pipeline("one")
+        if isinstance(work, str):
+            one.sql("it", work, reads={"frame": whole("events")}, writes="out")
+        else:
+            one.step(reads={"frame": whole("events")}, writes="out", name="it")(work)
+        with pytest.raises(phalanx.PhalanxError, match=r"^step 'it' of pipeline 'one', run 1: ") as caught:
+            run_pipeline(there, one)
+        assert says in str(caught.value)
+        assert "\tat " not in str(caught.value)
+    gone = Pipeline("gone")
+    gone.sql("it", "select 1", reads={"frame": whole("nowhere")}, writes="out")
+    with pytest.raises(NotFoundError, match="there is no table 'nowhere'"):
+        run_pipeline(there, gone)
+    assert lake.version == version
+
+
+def test_rows_that_changed_are_not_taken_for_added_ones_and_a_full_run_reads_all(
+    lake: phalanx.Lake, there: SparkLake
+) -> None:
+    """An input that is only added to says so when it is not; with full, it begins anew."""
+    table = lake.create_table("events", EVENTS)
+    lake.create_table("copy", EVENTS)
+    table.append(events(0, 4))
+    copy = Pipeline("copy")
+    copy.step(reads={"rows": added("events", columns=["id", "x"], where="id > 0")}, writes="copy", name="it")(
+        lambda rows: rows
+    )
+    run_pipeline(there, copy)
+    table.append(events(4, 2))
+    assert run_pipeline(there, copy).steps[0].rows == 2
+    table.delete("id = 5")
+    with pytest.raises(StateError, match="was not only added to: there is a delete at version"):
+        run_pipeline(there, copy)
+    assert run_pipeline(there, copy, full=True).steps[0].rows == 4
+
+
+def test_a_declaration_that_cannot_run_is_refused_as_a_whole(tmp_path: Path) -> None:
+    """Circles, doubles, unknown steps, changes of what it writes itself, files that declare nothing."""
+    circle = Pipeline("circle")
+    circle.sql("a", "select 1", reads=[whole("y")], writes="x")
+    circle.sql("b", "select 1", reads=[whole("x")], writes="y")
+    with pytest.raises(InvalidInputError, match="steps 'a', 'b' read each other's output"):
+        circle.ordered()
+    twice = Pipeline("twice")
+    twice.sql("a", "select 1", reads=[], writes="x")
+    twice.sql("a", "select 1", reads=[], writes="y")
+    with pytest.raises(InvalidInputError, match="two steps named 'a'"):
+        twice.ordered()
+    lost = Pipeline("lost")
+    lost.sql("a", "select 1", reads=[made("nobody")], writes="x")
+    with pytest.raises(InvalidInputError, match="step 'a' reads step 'nobody'"):
+        lost.ordered()
+    own = Pipeline("own")
+    own.sql("a", "select 1", reads=[whole("t")], writes="x")
+    own.sql("b", "select 1", reads=[changes("x")], writes="y")
+    with pytest.raises(InvalidInputError, match="reads the changes of 'x', which this pipeline writes"):
+        own.ordered()
+    with pytest.raises(InvalidInputError, match="mode is one of append, overwrite, upsert"):
+        own.sql("c", "select 1", reads=[], writes="x", mode="merge")
+    for text, says in (
+        ("x = 1", "declares 0 pipelines"),
+        ("x = ", "cannot be read as Python"),
+        ("1 / 0", "ZeroDivision"),
+    ):
+        (tmp_path / "file.py").write_text(text)
+        with pytest.raises(InvalidInputError, match=says):
+            load_pipeline(tmp_path / "file.py")
+
+
+def test_steps_run_after_those_whose_output_they_read(tmp_path: Path) -> None:
+    """In whatever order they are declared; a step may read the table that it writes."""
+    mixed = Pipeline("mixed")
+    mixed.sql("last", "select 1", reads=[whole("b"), whole("own")], writes="c")
+    mixed.sql("own", "select 1", reads=[whole("own"), made("first")], writes="own", mode="upsert")
+    mixed.sql("first", "select 1", reads=[added("a")], writes="b")
+    assert [step.name for step in mixed.ordered()] == ["first", "own", "last"]
+    picture = "\n".join(drawn(mixed))
+    assert "a (added since the last run)" in picture
+    assert "[first] ─► b (append)" in picture
+
+
+FILE = """
+from phalanx.spark import Pipeline, added, expect
+p = Pipeline("daily")
+p.sql("copy", "select id, kind, x + 1 as x from events", reads=[added("events")], writes="copy",
+      expect=[expect.rows(at_most=10)])
+"""
+
+
+def test_the_command_line_runs_plans_and_tells(
+    lake: phalanx.Lake, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`phalanx pipeline run | plan | status | history`, for people and as JSON, with exit codes."""
+    lake.create_table("events", EVENTS).append(events(0, 3))
+    lake.create_table("copy", EVENTS)
+    (tmp_path / "daily.py").write_text(FILE)
+    file = str(tmp_path / "daily.py")
+
+    def say(*words: str, code: int = 0) -> str:
+        done = CliRunner().invoke(app, ["pipeline", *words])
+        assert done.exit_code == code, (done.output, done.exception)
+        return done.stdout
+
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)  # the session is that of all tests
+    assert "[copy] ─► copy (append)" in say("plan", file)
+    assert "none yet" in say("status", file, "--lake", lake.uri)
+    told = json.loads(say("run", file, "--lake", lake.uri, "--json"))
+    assert (told["number"], told["steps"][0]["rows"]) == (1, 3)
+    assert "has landed before" in say("run", file, "--lake", lake.uri, "--run", "1")
+    assert "copy > copy: 0 rows" in say("run", file, "--lake", lake.uri)
+    assert "2, at version" in say("status", file, "--lake", lake.uri)
+    assert [one["number"] for one in json.loads(say("history", file, "--lake", lake.uri, "--json"))] == [2, 1]

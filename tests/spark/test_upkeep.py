@@ -1,0 +1,52 @@
+"""Maintenance in tasks: the same result as without Spark, and no row changes."""
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import phalanx
+from phalanx.spark import SparkLake
+from tests.spark.rows import EVENTS, events, multiset
+
+WIDE = pa.schema([*EVENTS, ("vector", pa.list_(pa.float32(), 8)), ("text", pa.string())])
+
+
+def test_optimize_by_tasks_changes_no_row_and_leaves_few_fragments(lake: phalanx.Lake, there: SparkLake) -> None:
+    """Small fragments and deleted rows are rewritten by tasks, and indexed by them."""
+    lake.set_property("flush.background", "off")
+    table = lake.create_table("events", WIDE, key="id")
+    random = np.random.default_rng(1)
+    for first in range(0, 6_000, 1_000):
+        rows = pa.Table.from_pylist(events(first, 1_000), EVENTS)
+        vectors = pa.FixedSizeListArray.from_arrays(pa.array(random.random(8_000, dtype=np.float32)), 8)
+        words = pa.array([f"word {at} of {at % 7}" for at in range(first, first + 1_000)])
+        table.append(rows.append_column(WIDE.field("vector"), vectors).append_column("text", words), stage=True)
+    table.delete("id % 10 = 3")
+    table.create_index("x", "btree")
+    table.create_index("text", "inverted")
+    before = multiset(table)
+    version = table.version
+    done = there.optimize("events")["events"]
+    assert (done.rewritten, done.skipped) == (1, ())
+    assert (done.before, done.after) == (6, 1)
+    assert multiset(table) == before
+    assert table.version == version
+    assert {one.column for one in table.indexes() if one.fragments == one.of} == {"id", "x", "text"}
+    assert table.search(text="word 1234", k=1, columns=["id"])["id"].to_pylist() == [1234]
+    assert lake.check() == []
+
+
+def test_rows_that_a_bulk_upsert_replaces_are_found_by_tasks(
+    lake: phalanx.Lake, there: SparkLake, spark: SparkSession
+) -> None:
+    """As the driver would find them, in any fragment."""
+    table = lake.create_table("events", EVENTS, key="id")
+    for first in range(0, 40_000, 10_000):
+        table.append(pa.Table.from_pylist(events(first, 10_000), EVENTS), stage=True)
+    lake.flush("events")
+    there._runner.many_rows = 1
+    new = spark.range(5_000, 47_000, 7).selectExpr("id", "'new' as kind", "id / 2 as x")
+    there.write(new, "events", "upsert")
+    assert table.count() == 40_000 + len([at for at in range(5_000, 47_000, 7) if at >= 40_000])
+    assert table.count("kind = 'new'") == 6_000
+    assert lake.describe("events").tail.items == 0, "it is the head at once"
