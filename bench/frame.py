@@ -90,7 +90,15 @@ class Place:
             return
         for uri in self._made:
             store = self.store(uri)
-            for folder in (layout.LOG, layout.FLOOR, layout.CHECKPOINT, layout.KEPT, layout.TABLES, TEMPORARY):
+            for folder in (
+                layout.LOG,
+                layout.FLOOR,
+                layout.CHECKPOINT,
+                layout.KEPT,
+                layout.PINS,
+                layout.TABLES,
+                TEMPORARY,
+            ):
                 store.delete([found.name for found in store.list(folder)])
 
 

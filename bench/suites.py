@@ -11,6 +11,7 @@ from bench.search.suite import suite as search_suite
 from bench.spark.suite import suite as spark_suite
 from bench.sql.suite import suite as sql_suite
 from bench.tables.suite import suite as tables_suite
+from bench.upkeep.suite import suite as upkeep_suite
 
 SUITES: Mapping[str, Suite] = {
     "log": log_suite,
@@ -20,5 +21,6 @@ SUITES: Mapping[str, Suite] = {
     "keys": keys_suite,
     "search": search_suite,
     "sql": sql_suite,
+    "upkeep": upkeep_suite,
     "spark": spark_suite,
 }

@@ -2,13 +2,15 @@
 
 In plain words:
 
-- E1 The decision to prune is an entry of the log: up to which position, and which staged files are let go. The order is:
-  list files, list pins, commit the entry, raise the floor, list pins again, read the end of the log, delete. What was not
-  in the first list is not deleted; what a pin of either list or the end of the log needs is not either: a writer that the
-  entry has exempted stays exempt, however old its pin looks when pins are listed again.
-- E2 Readers and taggers pin first and look at the floor afterwards: if it has passed them, they are refused. A staged
-  file is named by an entry only if no prune entry has let it go: its writer finds that entry when it catches up. A
-  pruner may take the pin of a sleeping writer for expired: then the writer must stage again, and nothing is lost.
+- E1 The decision to prune is an entry of the log: up to which position, and whose staged files are let go. The order is:
+  read the end of the log, list files, list pins, commit the entry, list pins again, read the end again, delete. What was
+  not in the first list is not deleted; what a pin of either list or the end of the log needs is not either: a writer that
+  the entry has exempted stays exempt, however old its pin looks when pins are listed again.
+- E2 Readers and taggers pin first and look at the log afterwards: if it was decided that theirs goes, they are refused. A
+  staged file is named by an entry only if no prune entry has let it go: its writer finds that entry when it catches up,
+  and is refused if the pruner began after it, by the log, and has not exempted it. A pruner may take the pin of a
+  sleeping writer for expired, unless the writer began after it: then the writer must stage again, and nothing is lost.
+  No clock decides who is refused.
 
 The actors: a reader of an old version; somebody who tags it; a writer that stages a file and commits it; somebody who
 commits other things; the pruner, who may stop after any step for any time. Left out: windows, anchors and counts of
@@ -20,8 +22,9 @@ from typing import NamedTuple
 
 from specs.explore import model
 
-FILES, PINS, ENTRY, PINS_AGAIN, END = "list files", "list pins", "commit the entry", "list pins again", "read the end"
-ORDER = (FILES, PINS, ENTRY, PINS_AGAIN, END)
+BEGIN, FILES, PINS, ENTRY = "read where the log ends", "list files", "list pins", "commit the entry"
+PINS_AGAIN, END = "list pins again", "read the end"
+ORDER = (BEGIN, FILES, PINS, ENTRY, PINS_AGAIN, END)
 OLD, STAGED = "the old version", "the staged file"
 
 
@@ -38,12 +41,14 @@ class Rules(NamedTuple):
     reader_does_not_look: bool = False
     tagger_does_not_pin: bool = False
     decision_is_not_in_the_log: bool = False
+    any_pin_may_expire: bool = False
 
 
 class Pruner(NamedTuple):
     """How far it is, and what it has seen."""
 
     step: int = 0
+    began: int = 0
     files: frozenset[str] = frozenset()
     pins: frozenset[str] = frozenset()
     needed: frozenset[str] = frozenset()
@@ -54,7 +59,8 @@ class State(NamedTuple):
 
     end: int = 0
     floor: bool = False
-    let_go: bool = False
+    fence: int = 0
+    """Who began before this position, and was not exempt, has to stage again."""
     tagged: bool = False
     named: bool = False
     pins: frozenset[str] = frozenset()
@@ -64,6 +70,7 @@ class State(NamedTuple):
     tagger_knows: int = 0
     stager: str = "away"
     stager_knows: int = 0
+    stager_since: int = 0
     pruner: Pruner = Pruner()
     others: int = 0
 
@@ -133,7 +140,9 @@ def _tags(rules: Rules, state: State) -> Iterator[Step]:
 
 def _stages(rules: Rules, state: State) -> Iterator[Step]:
     if state.stager == "away":
-        yield "the writer pins", state._replace(pins=state.pins | {"writer"}, stager="pinned")
+        for since in range(state.end + 1):  # what it knew of the log when it pinned may be old
+            pinned = state._replace(pins=state.pins | {"writer"}, stager="pinned", stager_since=since)
+            yield f"the writer, who knows {since} entries, pins", pinned
     elif state.stager == "pinned":
         staged = state._replace(files=state.files | {STAGED}, stager="staged", stager_knows=state.end)
         yield "the writer stages a file", staged
@@ -141,7 +150,7 @@ def _stages(rules: Rules, state: State) -> Iterator[Step]:
         done = state._replace(pins=state.pins - {"writer"}, stager="done")
         if state.stager_knows == state.end:
             yield "the entry that names the file is put", done._replace(end=state.end + 1, named=True)
-        elif state.let_go and not rules.decision_is_not_in_the_log:
+        elif state.stager_since < state.fence and not rules.decision_is_not_in_the_log:
             yield "the writer catches up, and has to stage again", done
         else:
             yield "the writer lost its position, and catches up", state._replace(stager_knows=state.end)
@@ -160,23 +169,26 @@ def _prunes(rules: Rules, state: State) -> Iterator[Step]:
         return
     what = rules.order[pruner.step]
     on = pruner._replace(step=pruner.step + 1)
-    if what == FILES:
+    if what == BEGIN:
+        yield "the pruner reads where the log ends", state._replace(pruner=on._replace(began=state.end))
+    elif what == FILES:
         yield "the pruner lists files", state._replace(pruner=on._replace(files=state.files))
     elif what in (PINS, PINS_AGAIN):
         before = frozenset() if rules.only_the_second_list_counts else pruner.pins
         yield f"the pruner: {what}", state._replace(pruner=on._replace(pins=before | state.pins))
-        if rules.pins_expire and "writer" in state.pins:
+        old = rules.any_pin_may_expire or state.stager_since < pruner.began
+        if rules.pins_expire and "writer" in state.pins and old:
             expired = on._replace(pins=before | state.pins - {"writer"})
             yield f"the pruner: {what}, and takes the writer's for expired", state._replace(pruner=expired)
     elif what == END:
         needed = ({OLD} if state.tagged else set()) | ({STAGED} if state.named else set())
         yield "the pruner reads the end", state._replace(pruner=on._replace(needed=frozenset(needed)))
     elif what == ENTRY:
-        let_go = "writer" not in pruner.pins
+        exempt = "writer" in pruner.pins
         end = state.end if rules.decision_is_not_in_the_log else state.end + 1
         yield (
             "the pruner commits its entry, and raises the floor",
-            state._replace(end=end, floor=True, let_go=let_go, pruner=on),
+            state._replace(end=end, floor=True, fence=0 if exempt else pruner.began, pruner=on),
         )
 
 
@@ -184,20 +196,24 @@ _HOLDS = {
     "the rules": Rules(),
     "the rules, nobody's pin expires": Rules(pins_expire=False, others=2),
     "relaxed: pins are listed once, after the entry, and none expires": Rules(
-        order=(FILES, ENTRY, PINS_AGAIN, END), pins_expire=False
+        order=(BEGIN, FILES, ENTRY, PINS_AGAIN, END), pins_expire=False
     ),
-    "relaxed: the end is read before pins are listed again": Rules(order=(FILES, PINS, ENTRY, END, PINS_AGAIN)),
+    "relaxed: the end is read before pins are listed again": Rules(order=(BEGIN, FILES, PINS, ENTRY, END, PINS_AGAIN)),
+    "relaxed: where the log ends is read after files were listed": Rules(
+        order=(FILES, BEGIN, PINS, ENTRY, PINS_AGAIN, END)
+    ),
     "relaxed: a tagger does not pin, the entry is in its way": Rules(tagger_does_not_pin=True),
 }
 _PLANTED = {
-    "E1: pins are listed before the floor is raised only": Rules(order=(FILES, PINS, ENTRY, END)),
+    "E1: pins are listed before the floor is raised only": Rules(order=(BEGIN, FILES, PINS, ENTRY, END)),
     "E1: who was exempt is forgotten when pins are listed again": Rules(only_the_second_list_counts=True),
-    "E1: files are listed last": Rules(order=(PINS, ENTRY, PINS_AGAIN, END, FILES)),
+    "E1: files are listed last": Rules(order=(BEGIN, PINS, ENTRY, PINS_AGAIN, END, FILES)),
     "E1: the decision is not in the log": Rules(decision_is_not_in_the_log=True),
     "E2: a reader does not look at the floor": Rules(reader_does_not_look=True),
     "E1: the decision is not in the log, and nobody's pin expires": Rules(
-        decision_is_not_in_the_log=True, pins_expire=False, order=(FILES, PINS, ENTRY, END, PINS_AGAIN)
+        decision_is_not_in_the_log=True, pins_expire=False, order=(BEGIN, FILES, PINS, ENTRY, END, PINS_AGAIN)
     ),
+    "E2: the pin of a writer that began later is taken for expired": Rules(any_pin_may_expire=True),
 }
 _GOALS: dict[str, Callable[[State], bool]] = {
     "the old version is deleted": lambda state: OLD not in state.files,
@@ -206,7 +222,7 @@ _GOALS: dict[str, Callable[[State], bool]] = {
         state.tagged and state.floor and state.reader == "away"
     ),
     "a writer is refused because its file was let go": lambda state: (
-        state.let_go and state.stager == "done" and not state.named
+        state.fence > state.stager_since and state.stager == "done" and not state.named
     ),
 }
 

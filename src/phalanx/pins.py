@@ -87,7 +87,7 @@ class Pins:
         self._renewed = clock.steady()
         self._dead: list[str] = []
         self._base: Pin | None = None
-        self.before_renewal: Callable[[], None] = lambda: None
+        self.before_renewal: Callable[[], bool] = lambda: True
         """What comes first when it is time: to look at the log again, and to let go of what is no longer needed."""
         self._wake = threading.Event()
         self._closed = False
@@ -136,18 +136,21 @@ class Pins:
 
     def renew(self) -> None:
         """Renew what is held, move on with the log, and take back what nobody holds any more."""
-        self.move_on()
+        if not self.move_on():
+            return
         with self._lock:
             self._renewed = self._clock.steady()
             for pin in list(self._alive.values()):
                 self._renew(pin)
             self._forget([gone for gone in self._names if gone not in self._alive])
 
-    def move_on(self) -> None:
-        """Let go of what came before the end of the log, but for what is still read."""
-        self.before_renewal()
+    def move_on(self) -> bool:
+        """Let go of what came before the end of the log, but for what is still read; False if there is no log any more."""
+        if not self.before_renewal():
+            return False
         with self._lock:
             self._move_on()
+        return True
 
     def tick(self) -> None:
         """What is done now and then."""

@@ -1,4 +1,4 @@
-"""Suites `keys`, `search` and `sql` run beside Lance, keep their shape, and find every answer fresh; how fast is not asked."""
+"""Suites `keys`, `search`, `sql` and `upkeep` run beside Lance, keep their shape, and find every answer fresh; how fast is not asked."""
 
 import json
 import subprocess
@@ -18,10 +18,14 @@ SECTIONS = {
     "keys": ["get", "get_many", "fresh", "flush", "tail_scan", "opening"],
     "search": ["search", "changed"],
     "sql": ["sql", "sql_tail"],
+    "upkeep": ["compaction", "writers", "prune"],
 }
 ASKED = {
     "get": ["Phalanx: lake[…].get / Lance, the same files", "Phalanx: lake[…].get / Lance, a dataset of its own"],
     "fresh": ["stale answers"],
+    "compaction": ["Phalanx's throughput / Lance's, best", "rows lost"],
+    "writers": ["rows a second beside optimize / alone", "rounds of optimize that failed"],
+    "prune": ["files that a second prune finds", "rows lost"],
     "flush": ["pylance (no fsync), merge of 500 rows / Phalanx, disk (fsync): flush"],
     "tail_scan": ["all columns: time written out / with the tail, best"],
     "opening": ["opening with 1 entries to read", "opening with 500 entries to read"],
@@ -34,7 +38,7 @@ ASKED = {
     ],
 }
 """Comparisons that have a target."""
-EXACT = ("stale answers", "wrong answers")
+EXACT = ("stale answers", "wrong answers", "rows lost", "files that a second prune finds")
 """Those that hold on any machine."""
 
 Result = tuple[dict[str, Any], str]

@@ -8,6 +8,7 @@ have thousands.
 import re
 from collections.abc import Iterator
 from enum import Enum
+from functools import lru_cache
 from uuid import UUID
 
 import msgspec
@@ -53,6 +54,7 @@ _KINDS = (
 )
 
 
+@lru_cache(maxsize=1 << 16)
 def kind_of(name: str) -> Kind:
     """What kind a file is, by its name inside the table's folder."""
     if name == guard()[0]:

@@ -17,6 +17,7 @@ from phalanx.errors import (
     SnapshotExpiredError,
     StagingExpiredError,
     StateError,
+    UnavailableError,
     VersionDeletedError,
 )
 from phalanx.ids import ID_BYTES, TransactionIds
@@ -72,13 +73,20 @@ class Core:
         pin.checked = True
         return view
 
-    def _before_renewal(self) -> None:
-        """Who does nothing for a while must not hold up others: it moves on with the log all the same."""
+    def _before_renewal(self) -> bool:
+        """Who does nothing for a while must not hold up others: it moves on with the log all the same.
+
+        False if there is nothing left to pin: somebody has removed the lake.
+        """
         self.overlays.forget_old()
         try:
             self.log.refresh()
-        except PhalanxError as error:
+        except UnavailableError as error:
             log.info("pins stay where they are: %s", error)
+        except PhalanxError as error:
+            log.info("nothing is pinned any more: %s", error)
+            return False
+        return True
 
     def hold(self, position: int, *, whole: bool = False, of: Found | None = None) -> Hold:
         """Keep a position readable for as long as this is held; refused if it was pruned (rule E2).

@@ -15,6 +15,8 @@ from phalanx.objects import layout
 from phalanx.txn.core import Core, Found, locate
 from phalanx.versions import Landed
 
+_TRIES = 4
+
 
 class NoVersionError(NotFoundError):
     """The table is there, and has no such version."""
@@ -35,6 +37,18 @@ def at_version(core: Core, here: Found, at: Landed) -> Found:
     """The table at one of its versions."""
     if here.contents.version == at.version:
         return here
+    for _ in range(_TRIES):
+        try:
+            return _at_version(core, here, at)
+        except SnapshotExpiredError:
+            now = locate(core.refresh(), here.table.id)
+            if is_deleted(now.contents, at.version):
+                break
+            # Somebody has raised the floor meanwhile: what was in the log is kept by itself now.
+    return _at_version(core, here, at)
+
+
+def _at_version(core: Core, here: Found, at: Landed) -> Found:
     lowest = core.log.oldest() - 1
     if at.position < lowest:  # what made it is no longer in the log
         last = here.contents.versions.at(lowest)

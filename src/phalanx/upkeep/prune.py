@@ -83,11 +83,12 @@ class Pruned(msgspec.Struct, frozen=True):
 
 def prune(core: Core, options: Options, deadline: Deadline) -> Pruned:
     """Let go of what nobody needs any more."""
-    run = _Run(core, options, deadline)
-    if run.waits_for_the_dead() and not options.dry_run:
+    run: _Run | None = _Run(core, options, deadline)
+    if run is not None and run.waits_for_the_dead() and not options.dry_run:
         run.move_on()
+        run = None
     for _ in range(ATTEMPTS):
-        run = _Run(core, options, deadline)
+        run = run or _Run(core, options, deadline)
         try:
             return run.go()
         except ConflictError as error:
@@ -96,6 +97,7 @@ def prune(core: Core, options: Options, deadline: Deadline) -> Pruned:
             if not run.overtaken():
                 raise
             log.debug("another prune has raised the floor meanwhile, this one begins again: %s", error)
+        run = None
     raise ConflictError(
         f"what was to be pruned was tagged, or pruned by others, {ATTEMPTS} times meanwhile: no file was deleted, try again"
     )
@@ -115,6 +117,7 @@ class _Run:
         self._files = list(self._listed()) if self._removes else []
         self._pins = seen(self._store.list(layout.PINS))
         self._floor = core.log.oldest()
+        self._replaced: list[tuple[Name, Table, Contents, int]] = []
 
     def _listed(self) -> Iterator[File]:
         """The files of all tables, or of those that were asked for."""
@@ -146,7 +149,8 @@ class _Run:
         decision = self._decide()
         after = _as_if(self._view, decision)
         kept = self._kept_states(set(decision.kept))
-        passed = [(table.id, old) for _, table, old, _ in self._passed(after.state, decision.floor)]
+        self._replaced = list(self._passed(after.state, decision.floor)) if self._removes else []
+        passed = [(table.id, old) for _, table, old, _ in self._replaced]
         first = self._garbage(after, decision.floor, kept, passed, self._pins)
         named = {".".join(state.names[table]): _count(ranges) for table, ranges in decision.going.items()}
         idle = not first.garbage and not decision.going and decision.floor <= state.retained.floor
@@ -256,7 +260,7 @@ class _Run:
         since = min([one.position for one in late if one.kind == FROM], default=decision.floor)
         floor = max(self._floor, min(decision.floor, since + 1))
         view = core.refresh()
-        self._keep_versions(view.state, floor)
+        self._keep_versions(view.state, floor, same=floor == decision.floor)
         core.log.raise_floor(floor, self._deadline, [one for one in exactly if one < floor - 1])
         both = {one.id: one for one in (*self._pins, *late)}.values()
         still = self._garbage(view, floor, self._kept_states(exactly), [], both)
@@ -264,10 +268,15 @@ class _Run:
         swept = core.log.sweep(floor)
         return swept.entries, {(one.table, one.name) for one in still.kept}
 
-    def _keep_versions(self, newest: State, floor: int) -> None:
-        """Store the versions that stay, and that the floor is about to pass, as they were when they were replaced."""
-        for name, table, old, time in self._passed(newest, floor):
-            keep_version(self._core, name, table, old, time)
+    def _keep_versions(self, newest: State, floor: int, *, same: bool) -> None:
+        """Store the versions that stay, and that the floor is about to pass, as they were when they were replaced.
+
+        With the `same` floor, they are those that were found before the decision, but for what was deleted since.
+        """
+        for name, table, old, time in self._replaced if same else self._passed(newest, floor):
+            now = newest.contents.get(table.id)
+            if now is not None and not is_deleted(now, old.version):
+                keep_version(self._core, name, table, old, time)
 
     def _passed(self, newest: State, floor: int) -> Iterator[tuple[Name, Table, Contents, int]]:
         for walked in self._core.log.walk(max(self._floor - 1, 1), floor - 1):

@@ -74,7 +74,7 @@ def walk(found: Reach, core: Core, since: int, view: View[State], spare_from: in
     for walked in core.log.walk(since, view.position):
         spare = spare_from is not None and walked.position >= spare_from
         if not begun:
-            found.state(walked.before.state, spare=spare)
+            found.state(walked.before.state, spare=spare_from is not None and walked.before.position >= spare_from)
             begun = True
         state = walked.before.state
         for landing, transaction in walked.landings:

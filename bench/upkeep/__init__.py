@@ -1,0 +1,1 @@
+"""Suite `upkeep`: what maintenance costs, beside Lance's own, and what writers notice of it."""
