@@ -19,8 +19,8 @@ $(READY): requirements.lock pyproject.toml scripts/setup
 	@scripts/setup $(VENV)
 	@touch $@
 
-demo: setup  ## Four agents write to two tables of one lake, one is killed, and the verdict is printed
-	@$(PYTHON) -m examples.demo
+demo: setup  ## Eight agents write, some are killed, a Spark pipeline derives tables, and the verdict is printed
+	@$(PYTHON) -m examples.agent_memory
 
 test: lint types layers unit  ## Everything that must hold: lint, types, layers, tests (some minutes)
 

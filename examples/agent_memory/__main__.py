@@ -26,8 +26,10 @@ def report(outcome: Outcome, picture: Path, console: Console) -> bool:
     console.print(f"  slowest, ms     {blocks(outcome.latencies)}  p50 {outcome.p50:.0f}, p99 {outcome.p99:.0f}")
     mean = sum(outcome.run_seconds) / len(outcome.run_seconds)
     lines = [
-        f"{AGENTS} agents, {len(outcome.killed)} killed; {len(outcome.runs)} runs of the pipeline, {mean:.1f} s each; "
-        f"{outcome.optimized} groups rewritten, pruned {outcome.pruned} times; version {outcome.version}",
+        (
+            f"{AGENTS} agents, {len(outcome.killed)} killed; {len(outcome.runs)} runs of the pipeline, {mean:.1f} s each; "
+            f"{outcome.optimized} groups rewritten, pruned {outcome.pruned} times; version {outcome.version}"
+        ),
         f"acknowledged {found.acknowledged}, found {found.found} ({found.found - found.acknowledged} landed as their agent died)",
         f"cross-table invariants were checked {outcome.checked} times, violations {len(outcome.violations) + len(found.wrong)}",
     ]

@@ -7,29 +7,27 @@ import phalanx
 SIZE = 16
 """Numbers of an embedding; those of a real model have some hundreds."""
 
-TURNS = pa.schema(
-    {
-        "agent": pa.string(),
-        "step": pa.int64(),
-        "role": pa.string(),
-        "text": pa.string(),
-        "at": pa.timestamp("us", "UTC"),
-    }
-)
-CALLS = pa.schema({"agent": pa.string(), "step": pa.int64(), "tool": pa.string(), "ok": pa.bool_()})
-MEMORIES = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        ("agent", pa.string()),
-        ("text", pa.string()),
-        ("step", pa.int64()),
-        ("embedding", pa.list_(pa.float32(), SIZE)),
-    ]
-)
-AGENTS = pa.schema([pa.field("agent", pa.string(), nullable=False), ("turns", pa.int64()), ("calls", pa.int64())])
-ACTIVITY = pa.schema([pa.field("agent", pa.string(), nullable=False), ("turns", pa.int64()), ("last", pa.int64())])
-TOOLS = pa.schema([pa.field("tool", pa.string(), nullable=False), ("calls", pa.int64()), ("failed", pa.int64())])
-WORDS = pa.schema({"agent": pa.string(), "step": pa.int64(), "word": pa.string()})
+_TYPES: dict[str, pa.DataType] = {
+    "text": pa.string(),
+    "number": pa.int64(),
+    "truth": pa.bool_(),
+    "time": pa.timestamp("us", "UTC"),
+    "vector": pa.list_(pa.float32(), SIZE),
+}
+
+
+def _schema(key: str = "", **columns: str) -> pa.Schema:
+    """Columns by the names of their types; a key is never null."""
+    return pa.schema([pa.field(name, _TYPES[kind], nullable=name != key) for name, kind in columns.items()])
+
+
+TURNS = _schema(agent="text", step="number", role="text", text="text", at="time")
+CALLS = _schema(agent="text", step="number", tool="text", ok="truth")
+MEMORIES = _schema("id", id="text", agent="text", text="text", step="number", embedding="vector")
+AGENTS = _schema("agent", agent="text", turns="number", calls="number")
+ACTIVITY = _schema("agent", agent="text", turns="number", last="number")
+TOOLS = _schema("tool", tool="text", calls="number", failed="number")
+WORDS = _schema(agent="text", step="number", word="text")
 
 
 def create(uri: str) -> None:

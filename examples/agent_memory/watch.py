@@ -34,7 +34,7 @@ def violations(lake: phalanx.Lake) -> list[str]:
     wrong += [f"memory of {row['agent']} is ahead" for row in latest if row["step"] > agents[row["agent"]]["turns"]]
     read = snapshot.progress(source_of("memory", "turns"))
     if read is not None:
-        derived = sum(snapshot["activity"].to_arrow(["turns"])["turns"].to_pylist())
+        derived = sum(row["turns"] for row in snapshot["activity"].to_arrow().to_pylist())
         steps = snapshot["words"].to_arrow(["agent", "step"]).group_by(["agent", "step"]).aggregate([]).num_rows
         if steps > derived:
             wrong.append(f"version {snapshot.version}: words of {steps} turns, and activity of {derived}")

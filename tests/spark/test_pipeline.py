@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
@@ -127,6 +128,31 @@ def test_rows_that_changed_are_not_taken_for_added_ones_and_a_full_run_reads_all
     with pytest.raises(StateError, match="was not only added to: there is a delete at version"):
         run_pipeline(there, copy)
     assert run_pipeline(there, copy, full=True).steps[0].rows == 4
+
+
+def test_a_run_that_comes_after_the_log_was_pruned_still_reads_what_is_new(
+    lake: phalanx.Lake, there: SparkLake
+) -> None:
+    """The version that the last run has read is kept by its tag, and compared with."""
+    lake.set_property("flush.background", "off")
+    table = lake.create_table("events", EVENTS, key="id")
+    for name in ("copy", "log"):
+        lake.create_table(name, pa.schema([("id", pa.int64()), ("kind", pa.string()), ("what", pa.string())]))
+    table.append(events(0, 4))
+    both = Pipeline("both")
+    both.sql(
+        "new", "select id, kind, 'new' as what from events", reads=[added("events", where="id <> 5")], writes="copy"
+    )
+    both.sql("all", "select id, kind, _change_type as what from events", reads=[changes("events")], writes="log")
+    run_pipeline(there, both)
+    for first in range(4, 10, 2):
+        table.append(events(first, 2))
+    lake.prune(keep=1, older_than=0, protect=0, unconditional=True)
+    with pytest.raises(phalanx.ChangesExpiredError):
+        lake.changes("events", lake.snapshot(tag="pipeline.both").version)
+    assert [step.rows for step in run_pipeline(there, both).steps] == [5, 6]
+    assert sorted(row["id"] for row in lake["log"].to_arrow().to_pylist()) == list(range(10))
+    assert lake["log"].count("what = 'insert'") == 10
 
 
 def test_a_declaration_that_cannot_run_is_refused_as_a_whole(tmp_path: Path) -> None:

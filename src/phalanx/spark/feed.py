@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from pyarrow import compute as pc
 
 from phalanx.errors import InvalidInputError, StateError
 from phalanx.expr import plan_predicate
-from phalanx.feed import CHANGE, NAMES, VERSION, changes, feed_schema
+from phalanx.feed import CHANGE, NAMES, TIME, VERSION, changes, feed_schema
 from phalanx.lake import Lake
 from phalanx.spark.columns import exchanged, to_spark
 from phalanx.spark.reach import Reach, reach
@@ -59,7 +60,9 @@ class Changes(msgspec.Struct, frozen=True):
             for batch in changes(lake.core, found, above, upto):
                 for at in range(0, batch.num_rows, BATCH):
                     part = batch.slice(at, BATCH)
-                    yield self._new(part) if self.added else part
+                    rows = self._new(part) if self.added else part
+                    if rows.num_rows:
+                        yield rows
 
     def for_spark(self, number: int) -> Iterator[pa.RecordBatch]:
         """One piece, as Spark takes it. Runs in a task."""
@@ -69,18 +72,47 @@ class Changes(msgspec.Struct, frozen=True):
 
     def _new(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that were added, without what the feed says of them; refused if there is anything else."""
-        insert: Any = pa.scalar(_INSERT)
-        other = int(pc.index(pc.not_equal(batch.column(CHANGE), insert), value=True).as_py())
-        if other >= 0:
-            what, where = batch.column(CHANGE)[other].as_py(), batch.column(VERSION)[other].as_py()
-            raise StateError(
-                f"table {self.name!r} was not only added to: there is a {what} at version {where}; follow its changes as "
-                "a feed"
-            )
+        _require_inserts(batch, self.name)
         rows = pa.RecordBatch.from_arrays(batch.select(self.schema.names).columns, schema=self.schema)
         if self.where is not None:
             rows = rows.filter(plan_predicate(self.where, self.schema).mask(rows))
         return rows.select(list(self.columns))
+
+
+def _require_inserts(batch: pa.RecordBatch, table: str) -> None:
+    insert: Any = pa.scalar(_INSERT)
+    other = int(pc.index(pc.not_equal(batch.column(CHANGE), insert), value=True).as_py())
+    if other >= 0:
+        what, where = batch.column(CHANGE)[other].as_py(), batch.column(VERSION)[other].as_py()
+        raise StateError(
+            f"table {table!r} was not only added to: there is a {what} at version {where}; follow its changes as a feed"
+        )
+
+
+def compared(lake: Lake, name: str, since: int, until: int) -> pa.Table:
+    """What differs between two versions of a table, as a feed has it: for who comes too late for the log.
+
+    The rows that changed are found by comparing, so how they came to be is not known: all of it is told of the last version.
+    """
+    snapshot = lake.snapshot(version=until)
+    schema = feed_schema(snapshot.found(name).shape.schema)
+    rows = lake.diff(name, since, until)
+    many = rows.num_rows
+    said = [np.full(many, snapshot.version), np.full(many, snapshot.view.time)]
+    columns: list[Any] = [*rows.columns, pa.array(said[0]), pa.array(said[1]).cast(schema.field(TIME).type)]
+    return pa.table(columns, schema=schema)
+
+
+def compared_added(
+    lake: Lake, name: str, since: int, until: int, columns: Sequence[str] | None, where: str | None
+) -> pa.Table:
+    """As `compared`, of a table that is only added to: the new rows, or some."""
+    found = lake.snapshot(version=until).found(name)
+    schema = found.shape.schema
+    names = tuple(columns or schema.names)
+    changes_of = Changes(reach(lake), name, until, schema, (), added=True, columns=names, where=where)
+    parts = [changes_of._new(batch) for batch in compared(lake, name, since, until).to_batches()]  # noqa: SLF001 - its own
+    return pa.Table.from_batches(parts, changes_of.wanted)
 
 
 def plan_changes(

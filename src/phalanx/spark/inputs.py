@@ -46,7 +46,7 @@ def changes(table: str) -> Changed:
 
 def added(table: str, *, columns: Sequence[str] | None = None, where: str | None = None) -> Changed:
     """The rows that were added to a table since the last run, or some; the run fails if others changed or went."""
-    return Changed(table, True, None if columns is None else tuple(columns), where)  # noqa: FBT003 - a value's field
+    return Changed(table, added=True, columns=None if columns is None else tuple(columns), where=where)
 
 
 def made(step: str) -> Made:

@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from phalanx.errors import ExpectationError, InvalidInputError, PhalanxError
+from phalanx.errors import ChangesExpiredError, ExpectationError, InvalidInputError, PhalanxError
 from phalanx.feed import CHANGE, TIME, VERSION
-from phalanx.spark.columns import ZONE, exchanged, to_spark
+from phalanx.spark.columns import ZONE, exchanged, spark_schema, to_spark
 from phalanx.spark.expect import broken
+from phalanx.spark.feed import compared, compared_added
 from phalanx.spark.inputs import Changed, Input, Made
 from phalanx.spark.lake import SparkLake
 from phalanx.spark.land import Staged
@@ -67,6 +68,11 @@ class Ran(msgspec.Struct, frozen=True):
 def source_of(pipeline: str, table: str | None = None) -> str:
     """What the log calls a pipeline, and the table whose changes it reads."""
     return f"pipeline/{pipeline}" if table is None else f"pipeline/{pipeline}/{table}"
+
+
+def tag_of(pipeline: str) -> str:
+    """The tag of the version that the last run of a pipeline has read, so that prune leaves it to the next one."""
+    return f"pipeline.{pipeline}"
 
 
 def run_pipeline(
@@ -120,6 +126,8 @@ class _Run:
             for table, held in since.items():
                 if held != base:
                     txn.record_progress(source_of(self._name, table), base, expected=held)
+            if since:
+                txn.tag(tag_of(self._name), base)  # what the next run begins with is not pruned before it
             seconds = self._clock.steady() - began
             txn.annotate(told(self._name, self._number, base, ran, seconds))
         return Ran(self._name, self._number, txn.version or base, base, tuple(ran), self._clock.steady() - began)
@@ -157,21 +165,29 @@ class _Run:
         if not isinstance(one, Changed):
             return txn.table(one.table, columns=one.columns, where=one.where)
         held = None if self._full else since[one.table]
+        if held is not None:
+            return self._changed(one, held, base)
         if one.added:
-            if held is None:
-                return txn.table(one.table, columns=one.columns, where=one.where)
-            return added_frame(self._lake, self._spark, one.table, held, base, one.columns, one.where)
-        if held is None:
-            return _as_inserts(txn.table(one.table), base, self._lake.snapshot(version=base).view.time)
-        return changes_frame(self._lake, self._spark, one.table, held, base)
+            return txn.table(one.table, columns=one.columns, where=one.where)
+        return _as_inserts(txn.table(one.table), base, self._lake.snapshot(version=base).view.time)
+
+    def _changed(self, one: Changed, held: int, base: int) -> DataFrame:
+        """What happened since the last run: by the log, or if that was pruned by comparing with what that run has read."""
+        lake, spark = self._lake, self._spark
+        try:
+            if one.added:
+                return added_frame(lake, spark, one.table, held, base, one.columns, one.where)
+            return changes_frame(lake, spark, one.table, held, base)
+        except ChangesExpiredError:
+            if one.added:
+                return _frame(spark, compared_added(lake, one.table, held, base, one.columns, one.where))
+            return _frame(spark, compared(lake, one.table, held, base))
 
     def _staged(self, staged: Staged) -> DataFrame:
         """The rows that a step has staged."""
         ready, shape = staged.ready, staged.found.shape
         if not isinstance(ready, Large):
-            types = exchanged(shape.schema)
-            batches = [to_spark(batch, types) for batch in ready.rows.to_batches()]
-            return _frame(self._spark, pa.Table.from_batches(batches, types))
+            return _frame(self._spark, ready.rows)
         version = ready.version
         if len(ready.dead):
             first = staged.found.contents.head.next_row_id
@@ -186,7 +202,11 @@ class _Run:
 
 
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    made: DataFrame = spark.createDataFrame(rows)
+    """Rows that are in this process."""
+    types = exchanged(rows.schema)
+    # In one piece: Spark takes an empty batch for the end of them.
+    batches = [to_spark(batch, types) for batch in rows.combine_chunks().to_batches() if batch.num_rows]
+    made: DataFrame = spark.createDataFrame(pa.Table.from_batches(batches, types), schema=spark_schema(rows.schema))
     return made
 
 

@@ -55,6 +55,8 @@ def session(
     if memory is not None:
         chosen["spark.driver.memory"] = memory
     set_variable("PYSPARK_PYTHON", chosen["spark.pyspark.python"])
+    if where.startswith("local"):
+        set_variable("SPARK_LOCAL_IP", environment().get("SPARK_LOCAL_IP", "127.0.0.1"))
     builder = SparkSession.builder.master(where).appName(app)
     for key, value in {**chosen, "spark.log.level": log, **(settings or {})}.items():
         builder = builder.config(key, value)

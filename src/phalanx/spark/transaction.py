@@ -10,6 +10,8 @@ from typing import cast
 from pyspark.sql import DataFrame, SparkSession
 
 from phalanx.lake import Lake
+from phalanx.log import action as do
+from phalanx.names import parse_word
 from phalanx.spark.land import Staged, check_mode, stage_frame
 from phalanx.spark.parts import plan_scan_of
 from phalanx.spark.reach import reach
@@ -55,6 +57,10 @@ class SparkTransaction(Transaction):
         elif staged.rows:
             draft.put(staged.ready, None, None, mode)
         return staged
+
+    def tag(self, name: str, version: int) -> None:
+        """Name a version of the lake, whatever the name meant until now, together with everything else in here."""
+        self._work.change(do.PutTag(parse_word(name, "tag"), version, move=True))
 
     def annotate(self, note: str) -> None:
         """A word for the history, instead of the one it began with."""
