@@ -19,6 +19,7 @@ from phalanx.cli import (
     overview,
     prune,
     query,
+    repair,
     restore,
     search,
     sql,
@@ -75,6 +76,7 @@ app.command("prune")(prune.prune)
 app.command("tag")(catalog.tag)
 app.command("log")(log.log)
 app.command("check")(check.check)
+app.command("repair")(repair.repair)
 
 
 def main() -> None:
