@@ -41,7 +41,7 @@ def harm(ground: Ground) -> set[str]:
     PhalanxNamespace(ground.lake).describe_table_version(DescribeTableVersionRequest(id=["t"], version=version))
     spoilt = [
         files(ground, Kind.MANAGED)[0],
-        files(ground, Kind.SUMS)[0],
+        *files(ground, Kind.SUMS),
         ground.folder / layout.checkpoint(9, b"12345678"),
     ]
     (folder / guard()[0]).unlink()
