@@ -167,9 +167,11 @@ JSON = {
     "drop": ["lake", "t", "--json"],
     "flush": ["lake", "--json"],
     "optimize": ["lake", "t", "--json"],
+    "prune": ["lake", "--json"],
     "tag": ["lake", "v", "--json"],
     "log": ["lake", "--json"],
     "check": ["lake", "--json"],
+    "repair": ["lake", "--json"],
 }
 
 

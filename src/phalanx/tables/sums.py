@@ -25,6 +25,7 @@ LIMIT = 256 << 20
 
 _MAGIC = b"PHLXSUM\n"
 _DIGEST = 32
+_THREADS = 4
 
 
 class Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -82,32 +83,41 @@ def check_checksums(key: str, value: str | None) -> None:
 
 
 class Hashing:
-    """Reads files while they are being made durable: the disk is waited for anyway."""
+    """Reads files while they are being made durable, several at once: the disk is waited for anyway."""
 
     def __init__(self, store: Store, names: Sequence[str]) -> None:
         self._store, self._names = store, names
-        self._found: list[Sum] = []
+        self._found: dict[str, Sum] = {}
         self._error: PhalanxError | None = None
-        self._thread = threading.Thread(target=self._hash, name="phalanx-sums", daemon=True)
+        self._waiting = iter(names)
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
         try:
-            self._thread.start()
-        except RuntimeError:  # Python is ending, and a last flush with it: nothing can be done at the same time
+            for _ in range(min(_THREADS, len(names))):
+                thread = threading.Thread(target=self._hash, name="phalanx-sums", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+        except RuntimeError:  # Python is ending, and a last flush with it: nothing more is done at the same time
             self._hash()
 
     def result(self) -> list[Sum]:
         """One for each name."""
-        if self._thread.ident is not None:
-            self._thread.join()
+        for thread in self._threads:
+            thread.join()
         if self._error is not None:
             raise self._error
-        return self._found
+        return [self._found[name] for name in self._names]
 
     def _hash(self) -> None:
         try:
-            for name in self._names:
+            while (name := self._next()) is not None:
                 found = self._store.digest(name)
                 if found is None:
                     raise UnavailableError(f"{name} is gone before it was committed: nothing was committed, try again")
-                self._found.append(found)
+                self._found[name] = found
         except PhalanxError as error:
             self._error = error
+
+    def _next(self) -> str | None:
+        with self._lock:
+            return next(self._waiting, None)
