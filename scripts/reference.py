@@ -13,7 +13,10 @@ from phalanx.cli.app import app
 from phalanx.cli.output import EXIT_CODES
 from phalanx.describe import ColumnInfo, HeadInfo, TableSummary, TailInfo
 from phalanx.indexing import IndexInfo
+from phalanx.log.check import Problem
 from phalanx.table import Readable, SnapshotTable, TransactionTable
+from phalanx.upkeep.check import Report
+from phalanx.upkeep.repair import Repaired, Step
 from phalanx.writer import Writer
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -28,6 +31,7 @@ _CLASSES: tuple[type, ...] = (
 )
 _ANSWERS = (
     *(phalanx.Commit, phalanx.Change, phalanx.Flushed, phalanx.Optimized, phalanx.Skipped, phalanx.Done),
+    *(Report, Problem, Repaired, Step),
     *(phalanx.TableInfo, ColumnInfo, HeadInfo, TailInfo, IndexInfo, TableSummary),
 )
 _SPARK = (phalanx.spark.SparkLake, phalanx.spark.SparkSnapshot, phalanx.spark.SparkTransaction, phalanx.spark.Pipeline)

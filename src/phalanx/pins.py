@@ -118,6 +118,10 @@ class Pins:
         What is known of a position that is older than all pins counts only if it is looked at after this.
         """
         with self._lock:
+            if self._closed:  # a snapshot outlives its handle, as long as nobody prunes
+                nothing = Pin(FROM, 0, "", self._clock.steady())
+                nothing.checked = True
+                return Hold(position, nothing, whole=whole)
             held = Hold(position, self._covering(position, whole=whole), whole=whole)
             self._holds.add(held)
             return held

@@ -7,16 +7,17 @@ import msgspec
 from phalanx.amounts import seconds
 from phalanx.clock import environment
 from phalanx.errors import InvalidInputError
-from phalanx.log.check import Problem
 from phalanx.txn.core import Core, find
 from phalanx.upkeep.background import Background
-from phalanx.upkeep.check import check_tables
+from phalanx.upkeep.check import Report, check
 from phalanx.upkeep.due import Due, due, habits
 from phalanx.upkeep.flush import Flushed, flush
+from phalanx.upkeep.folder import Progress
 from phalanx.upkeep.optimize import Done, Optimized, optimize, optimize_all
 from phalanx.upkeep.optimize import Options as HowToOptimize
 from phalanx.upkeep.prune import Mode, Pruned, prune
 from phalanx.upkeep.prune import Options as HowToPrune
+from phalanx.upkeep.repair import Repaired, repair
 from phalanx.upkeep.window import protection
 
 _PRUNE_SECONDS = 3600.0
@@ -103,6 +104,18 @@ class Kept:
         """What upkeep is due, and why. Nothing is scanned."""
         return due(self._core, self._core.refresh())
 
-    def check(self) -> list[Problem]:
-        """What is wrong with the tables: versions that do not open, and what others wrote past the log."""
-        return check_tables(self._core)
+    def check(self, *, deep: bool = False, progress: Progress | None = None) -> Report:
+        """What is wrong with the lake, by cause: missing, corrupt, foreign and orphaned files, and rules that do not hold.
+
+        Every version that can be read is looked at: each file that it is made of is there, and as large as it should be.
+        With `deep`, every byte is compared with the checksum that was noted when it was staged, and each table is read.
+        """
+        return check(self._core, deep=deep, progress=progress)
+
+    def repair(self, *, dry_run: bool = True, deep: bool = False, progress: Progress | None = None) -> Repaired:
+        """Put right what a check finds and what needs no copy; by default only say what that is.
+
+        Damaged caches and notes, versions for clients and pins of the dead go, guards come back, files that nobody can reach
+        are pruned. If something is damaged that only a copy restores, it is named, and nothing is touched.
+        """
+        return repair(self._core, dry_run=dry_run, deep=deep, progress=progress)

@@ -1,5 +1,6 @@
 """The laws of the storage port, over every store there is."""
 
+import hashlib
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from phalanx.errors import CorruptionError
-from phalanx.objects import Created, Exists, Put, Store, layout
+from phalanx.objects import Created, Exists, Put, Store, Sum, layout
 from tests.contract.conftest import Place
 
 LIMIT = 10_000_000
@@ -214,3 +215,13 @@ def test_the_last_name_of_a_folder_is_its_greatest(store: Store) -> None:
     assert store.last("floor") == layout.floor(300)
     store.delete([layout.floor(300)])
     assert store.last("floor") == layout.floor(25)
+
+
+def test_the_digest_of_an_object_is_that_of_its_bytes(store: Store) -> None:
+    """Size and SHA-256; an absent object has none."""
+    data = bytes(range(256)) * 40_000
+    put(store, "floor/1", data)
+    put(store, "floor/2", b"")
+    assert store.digest("floor/1") == Sum(len(data), hashlib.sha256(data).digest())
+    assert store.digest("floor/2") == Sum(0, hashlib.sha256(b"").digest())
+    assert store.digest("floor/3") is None

@@ -137,7 +137,7 @@ def test_40_a_plain_client_on_a_tables_path_is_refused(lake: Lake, what: str) ->
     lake["t"].append({"id": [3]}, stage=True)
     with pytest.raises((ValueError, OSError), match="cannot be read by this version of Lance"):
         PAST[what](lake._core.datasets.uri(lake["t"].id))
-    assert lake.check() == []
+    assert lake.check().problems == ()
     lake["t"].append({"id": [4]})
     lake.flush()
     with phalanx.open(lake.uri) as fresh:
@@ -160,7 +160,7 @@ def write_past(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
         assert rows_of(fresh["t"]) == rows_of(lake["t"]) == [(1,), (2,), (3,)]
         found = fresh.check()
     assert "past the log" in caplog.text, "nobody noticed"
-    assert [(problem.harmless, problem.name.rpartition("/")[2]) for problem in found] == [
+    assert [(problem.harmless, problem.name.rpartition("/")[2]) for problem in found.problems] == [
         (True, path.name) for path in Path(foreign.uri, "_versions").glob("*.manifest")
     ]
 

@@ -87,7 +87,7 @@ def test_a_writer_between_staging_and_commit_loses_nothing(
     rows = {row["id"]: row["v"] for row in writer["t"].to_arrow().to_pylist()}
     wanted = 3 if how in {"statement", "transaction"} else 2
     assert len(rows) == wanted * BULK
-    assert ground.lake.check() == []
+    assert ground.lake.check().problems == ()
     if how == "create":
         assert writer["u"].count() == BULK
 
@@ -182,3 +182,15 @@ def test_versions_that_are_tagged_all_the_time_end_in_an_error(ground: Ground, m
     with pytest.raises(ConflictError, match="no file was deleted"):
         ground.lake.prune(keep=1, unconditional=True)
     assert ground.files() == before
+
+
+def test_a_snapshot_outlives_its_handle_but_pins_nothing(ground: Ground) -> None:
+    """It can be read as long as nobody prunes; from then on what is gone is gone."""
+    grown(ground, 1)
+    other = ground.process()
+    kept = other.snapshot()
+    other.close()
+    assert kept["t"].count() == BULK
+    assert not [
+        one for one in (ground.folder / "pins").iterdir() if not ground.lake._core.pins.owns(one.name.split("-")[2])
+    ]

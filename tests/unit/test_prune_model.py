@@ -115,7 +115,7 @@ class Pruning(RuleBasedStateMachine):
         again = self.lake.prune(keep=1, unconditional=True)
         assert (again.version, again.files) == (None, 0)
         assert live(self.lake, "t") == [self.newest]
-        assert self.lake.check() == []
+        assert self.lake.check(deep=True).problems == ()
         self.ground.close()
         shutil.rmtree(self.folder)
 

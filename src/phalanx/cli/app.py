@@ -20,6 +20,7 @@ from phalanx.cli import (
     pipeline,
     prune,
     query,
+    repair,
     restore,
     search,
     sql,
@@ -77,6 +78,7 @@ app.add_typer(pipeline.pipeline)
 app.command("tag")(catalog.tag)
 app.command("log")(log.log)
 app.command("check")(check.check)
+app.command("repair")(repair.repair)
 
 
 def main() -> None:

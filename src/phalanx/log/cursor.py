@@ -85,6 +85,9 @@ class Cursor(Generic[S]):
             raise InternalError(msg)
         if self.lake not in {NO_LAKE, entry.lake}:
             raise CorruptionError(_foreign(position, entry.lake, self.lake))
+        if entry.earliest > position:
+            msg = f"{layout.entry(position)} was made for position {entry.earliest} or later: somebody has put it here"
+            raise CorruptionError(f"{msg}; restore the right one from a copy, then run `phalanx check`")
         if not self.accepts(entry):
             msg = f"entry {position} is not the one that the fold below it was made for: run `phalanx check`"
             raise CorruptionError(msg)

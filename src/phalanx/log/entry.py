@@ -63,6 +63,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     transactions: tuple[Transaction, ...]
     payloads: tuple[memoryview, ...] = ()
     extra: dict[str, Any] = {}
+    """`by`: for which places somebody else than `writer` asked; `from`: the position it was made for, at the earliest."""
 
     def landings(self, position: int) -> Iterator[tuple[Landing, Transaction]]:
         """The transactions of this entry at `position`, in order, each with what it brought."""
@@ -71,6 +72,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
             after = at + transaction.payloads
             yield Landing(position, place, self.payloads[at:after]), transaction
             at = after
+
+    @property
+    def earliest(self) -> int:
+        """No position below this one can be its own."""
+        earliest = self.extra.get("from", 0)
+        return earliest if isinstance(earliest, int) else 0
 
     def writer_of(self, place: int) -> str:
         """Who asked for the transaction at this place: somebody else than who put the entry, if it was carried."""
@@ -137,12 +144,12 @@ def encode(
     time: int,
     writer: str,
     sealed: Sequence[Sealed],
-    by: Mapping[str, Sequence[int]] | None = None,
+    extra: Mapping[str, Any] | None = None,
 ) -> tuple[bytes, bytes]:
-    """The bytes of an entry, and their digest; `by` says for which places somebody else than `writer` asked."""
+    """The bytes of an entry, and their digest; for what is in `extra`, see `Entry`."""
     raw = tuple(msgspec.Raw(one.encoded) for one in sealed)
     payloads = [payload for one in sealed for payload in one.payloads]
-    body = _RawBody(time, writer, raw, {"by": by} if by else {})
+    body = _RawBody(time, writer, raw, dict(extra or {}))
     return frame.encode(MAGIC, lake, attempt, _encoder.encode(body), payloads, features=0)
 
 

@@ -40,7 +40,7 @@ class Adopted(msgspec.Struct, frozen=True):
 
     def shown(self, version: int) -> bytes:
         """The file that clients are given."""
-        return self.manifest.numbered(version)
+        return self.manifest.sealed(version)
 
 
 def staged(core: Core, here: Found, path: str) -> Manifest:

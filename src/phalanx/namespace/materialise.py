@@ -34,7 +34,7 @@ def describe(core: Core, here: Found, version: int) -> Described:
     name = layout.table(here.table.id, managed_name(version))
     data = core.store.get(name, limit=_LIMIT)
     if data is None:
-        data = _manifest(core, at_version(core, here, at)).numbered(version)
+        data = _manifest(core, at_version(core, here, at)).sealed(version)
         data = keep(core, name, data)
     return Described(version, public(core, name), len(data))
 

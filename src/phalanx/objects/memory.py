@@ -4,6 +4,7 @@
 except that nothing survives the process.
 """
 
+import hashlib
 import shutil
 import tempfile
 import threading
@@ -16,7 +17,7 @@ from typing import Self
 from phalanx.clock import SYSTEM, Clock
 from phalanx.errors import CorruptionError
 from phalanx.objects.local import LocalStore
-from phalanx.objects.store import Created, Exists, Files, Listed, Put
+from phalanx.objects.store import Created, Exists, Files, Listed, Put, Sum
 
 
 class MemoryStore:
@@ -56,6 +57,11 @@ class MemoryStore:
     def get_many(self, names: Sequence[str], *, limit: int) -> Iterator[bytes | None]:
         """See `Store`."""
         return (self.get(name, limit=limit) for name in names)
+
+    def digest(self, name: str) -> Sum | None:
+        """See `Store`."""
+        held = self._objects.get(name)
+        return None if held is None else Sum(len(held[0]), hashlib.sha256(held[0]).digest())
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Listed]:
         """See `Store`."""

@@ -9,6 +9,7 @@
 - The client's threads do not survive a fork, after which every call would hang: it is refused instead.
 """
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from obstore.store import ObjectStore, from_url
 
 from phalanx.clock import SYSTEM, environment
 from phalanx.errors import CorruptionError, InvalidInputError, StateError, UnavailableError, UnsupportedError
-from phalanx.objects.store import Created, Exists, Files, Listed, Put, Unknown
+from phalanx.objects.store import Created, Exists, Files, Listed, Put, Sum, Unknown
 
 TEMPORARY = "tmp"
 
@@ -40,6 +41,7 @@ _CERTAIN_REFUSALS = (PermissionDeniedError, UnauthenticatedError, InvalidPathErr
 
 _READ_RETRIES = 3
 _PARALLEL = 16
+_CHUNK = 8 << 20
 
 _CLIENT_OPTION = re.compile(
     r"(?:aws_|azure_|google_)?(allow_http|allow_invalid_certificates|connect_timeout|default_content_type|http1_only"
@@ -111,6 +113,21 @@ class RemoteStore:
         if len(names) <= 1:
             return iter([self.get(name, limit=limit) for name in names])
         return self._pool.map(lambda name: self.get(name, limit=limit), names)
+
+    def digest(self, name: str) -> Sum | None:
+        """See `Store`."""
+        _CLIENT.enter()
+        digest, size = hashlib.sha256(), 0
+        try:
+            for chunk in obstore.get(self._reads, name).stream(min_chunk_size=_CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+        except FileNotFoundError as error:
+            self._require_bucket("read", name, error)
+            return None
+        except (BaseError, OSError, ValueError) as error:
+            raise self._refusal("read", name, error) from None
+        return Sum(size, digest.digest())
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Listed]:
         """See `Store`."""

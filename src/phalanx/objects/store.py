@@ -43,6 +43,13 @@ class Listed(msgspec.Struct, frozen=True):
     modified: float
 
 
+class Sum(msgspec.Struct, frozen=True, array_like=True):
+    """How large an object is, and the SHA-256 of its bytes."""
+
+    size: int
+    sha256: bytes
+
+
 class Files(msgspec.Struct, frozen=True):
     """Where whole files live that others write and read by their own means: a Lance dataset needs an address."""
 
@@ -89,6 +96,10 @@ class Store(Protocol):
 
     def get_many(self, names: Sequence[str], *, limit: int) -> Iterator[bytes | None]:
         """Several objects in order, fetched in parallel where that helps; what comes before a failing one is given."""
+        ...
+
+    def digest(self, name: str) -> Sum | None:
+        """An object's size and SHA-256, with bounded memory however large it is; None if it is absent."""
         ...
 
     def list(self, prefix: str, after: str = "", before: str = "") -> list[Listed]:

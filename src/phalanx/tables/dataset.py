@@ -7,10 +7,11 @@ reads one. Writing is in `stage.py` and `rewrite.py`; keeping plain writers out 
 
 import functools
 import logging
+import re
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import lance
@@ -26,6 +27,7 @@ from lance.schema import LanceSchema
 from phalanx.errors import CorruptionError, UnavailableError
 from phalanx.objects import Files, Unknown, layout
 from phalanx.pins import Pin, Pins
+from phalanx.tables import sums
 from phalanx.tables.guard import genesis, guard, intruders
 from phalanx.tables.speaking import speaking
 
@@ -35,6 +37,7 @@ ROW_ID = "_rowid"
 
 Ids = npt.NDArray[np.int64]
 
+_MANIFEST = re.compile(r"_versions/d(\d+)\.manifest")
 _OPEN_VERSIONS = 64
 _PLANNED = 1024
 _MANY_IDS = 1000
@@ -252,8 +255,9 @@ class Version:
 class Datasets:
     """All datasets of a lake. Safe to use from many threads."""
 
-    def __init__(self, files: Files, pins: Pins) -> None:
+    def __init__(self, files: Files, pins: Pins, properties: Callable[[], Mapping[str, str]] = dict) -> None:
         self.files = files
+        self._properties = properties
         self.pins = pins
         """Whoever writes files takes a staging pin first, and holds it until an entry names them (rule E3)."""
         self._session = lance.Session(  # type: ignore[attr-defined]
@@ -315,8 +319,19 @@ class Datasets:
         return self.keep(Version(base.table, made))
 
     def persist(self, table: str, names: Sequence[str]) -> None:
-        """Make staged files durable before an entry names them (I3)."""
-        self.files.store.persist([layout.table(table, name) for name in names])
+        """Make staged files durable before an entry names them (I3), and note what was written (`sums.py`)."""
+        store, paths = self.files.store, [layout.table(table, name) for name in names]
+        if not sums.wanted(store, self._properties()):
+            store.persist(paths)
+            return
+        hashing = sums.Hashing(store, paths)
+        store.persist(paths)
+        manifest = next(int(found[1]) for name in names if (found := _MANIFEST.fullmatch(name)))
+        data = sums.encode(sums.Sums(table, manifest, dict(zip(names, hashing.result(), strict=True))))
+        with store.prepare([data]) as blob:
+            outcome = blob.put(layout.table(table, sums.sums_name(manifest)))
+        if isinstance(outcome, Unknown):
+            raise UnavailableError(f"cannot write what was staged: {outcome.cause}; nothing was committed, try again")
 
     def look_for_intruders(self, table: str) -> list[str]:
         """Versions in a table's folder that somebody made past the log: reported, never adopted (rule G4)."""

@@ -6,6 +6,7 @@ G3). The layout of the file is in `guard.py`.
 """
 
 import contextlib
+import hashlib
 import struct
 
 import msgspec
@@ -27,6 +28,8 @@ _CLEANUP = b"lance.auto_cleanup."
 _FOOTER = struct.Struct("<QHH")
 _LENGTH = struct.Struct("<I")
 _MAGIC = b"LANC"
+_SEAL = b"PHLXSEAL"
+_SEALED = len(_SEAL) + 32
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -44,11 +47,18 @@ class Manifest(msgspec.Struct, frozen=True):
             (length,) = _LENGTH.unpack_from(data, start)
             if data[-4:] != _MAGIC or start + 4 + length + 16 != len(data):
                 raise CorruptionError(f"{where} is no manifest: its parts do not add up")
-            made = cls(data[:start], data[start + 4 : start + 4 + length], (major, minor))
+            before = data[: start - _SEALED] if data[:start][-_SEALED:].startswith(_SEAL) else data[:start]
+            made = cls(before, data[start + 4 : start + 4 + length], (major, minor))
             made.numbered(0), made.indexes(), made.fits  # all that is read of it later
         except (ValueError, IndexError, OverflowError, struct.error) as error:
             raise CorruptionError(f"{where} is no manifest: {error}") from error
         return made
+
+    def sealed(self, version: int) -> bytes:
+        """As `numbered`, with a checksum of everything else: Lance reads by offsets, and passes over it."""
+        plain = self.numbered(version)
+        rest = plain[len(self.before) : -16] + _FOOTER.pack(len(self.before) + _SEALED, *self.numbers) + _MAGIC
+        return self.before + _SEAL + hashlib.sha256(self.before + rest).digest() + rest
 
     def numbered(self, version: int) -> bytes:
         """The file of the same version under another number, without what Lance would clean up by itself."""
@@ -110,6 +120,11 @@ class Manifest(msgspec.Struct, frozen=True):
 def managed_name(version: int) -> str:
     """The name of a version for clients, inside its table's folder."""
     return f"{MANAGED}/{version}.manifest"
+
+
+def managed_version(name: str) -> int:
+    """The inverse of `managed_name`."""
+    return int(name.rpartition("/")[2].partition(".")[0])
 
 
 def detached_number(token: bytes) -> int:

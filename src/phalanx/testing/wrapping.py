@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from phalanx.objects import Blob, Files, Listed, Put, Store
+from phalanx.objects import Blob, Files, Listed, Put, Store, Sum
 
 Listing = list[Listed]
 
@@ -28,6 +28,10 @@ class WrappedStore:
     def get_many(self, names: Sequence[str], *, limit: int) -> Iterator[bytes | None]:
         """See `Store`."""
         return (self._get(name, limit) for name in names)
+
+    def digest(self, name: str) -> Sum | None:
+        """See `Store`."""
+        return self.inner.digest(name)
 
     def list(self, prefix: str, after: str = "", before: str = "") -> Listing:
         """See `Store`."""

@@ -17,7 +17,7 @@ import logging
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from operator import is_not
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
@@ -294,10 +294,10 @@ class Committer:
         for place, intent in enumerate(batch.chosen):
             if intent.by is not None:
                 by.setdefault(intent.by, []).append(place)
-        data, digest = entry.encode(lake, attempt, now, self._writer, sealed, by)
+        extra: dict[str, Any] = {"from": batch.position} | ({"by": by} if by else {})
+        data, digest = entry.encode(lake, attempt, now, self._writer, sealed, extra)
         transactions = tuple(one.transaction for one in sealed)
         payloads = tuple(memoryview(payload) for one in sealed for payload in one.payloads)
-        extra = {"by": by} if by else {}
         return Entry(lake, attempt, digest, now, self._writer, transactions, payloads, extra), data
 
 

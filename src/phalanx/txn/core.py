@@ -61,7 +61,7 @@ class Core:
         self.committer = Committer(store, log, clock, carry=carry)
         files = store.files()
         self.pins = Pins(files.store, clock, lambda: log.view.position, pin_life)
-        self.datasets = Datasets(files, self.pins)
+        self.datasets = Datasets(files, self.pins, lambda: log.view.state.properties)
         self.overlays = Overlays(self.datasets)
         self.pins.before_renewal = self._before_renewal
 

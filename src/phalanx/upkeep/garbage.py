@@ -7,7 +7,9 @@ import msgspec
 
 from phalanx.catalog import State
 from phalanx.contents import is_deleted
+from phalanx.tables.dataset import manifest_name
 from phalanx.tables.files import Kind, kind_of
+from phalanx.tables.sums import manifest_of
 from phalanx.upkeep.reach import Manifests, Reach
 
 _MARGIN = 2.0
@@ -22,6 +24,7 @@ class Why(Enum):
     WINDOW = "it is younger than the window"
     STAGED = "a writer may still name it"
     FOREIGN = "it is not known what it is"
+    DAMAGED = "it is damaged, and cannot say what it is for: run `phalanx check`"
     NOT_OURS = "its table was deregistered, and its files were left to others"
 
 
@@ -90,6 +93,7 @@ class _Needed:
         named += [manifests.managed(table, one.name) for one in own if not self._left and self._shown(one.name)]
         self._files = frozenset[str]().union(*(one.files for one in named))
         self._folders = frozenset[str]().union(*(one.folders for one in named))
+        self._sums = self._needed_sums(table, manifests, own)
 
     def why(self, file: File) -> Why:
         """Why a file is needed; or that it is not."""
@@ -98,11 +102,28 @@ class _Needed:
         kind = kind_of(file.name)
         if kind is Kind.FOREIGN:
             return Why.FOREIGN
-        inside = file.name.rpartition("/")[0] in self._folders or "/".join(file.name.split("/")[:2]) in self._folders
-        reached = file.name in self._files or inside or self._shown(file.name)
-        if reached or (kind is Kind.GUARD and self._known):
+        if kind is Kind.SUMS:
+            return self._sums.get(file.name, Why.GOES)
+        if self._reached(file.name) or self._shown(file.name) or (kind is Kind.GUARD and self._known):
             return Why.REACHED
         return Why.GOES
+
+    def _reached(self, name: str) -> bool:
+        """Whether a version that is kept is made of it."""
+        inside = name.rpartition("/")[0] in self._folders or "/".join(name.split("/")[:2]) in self._folders
+        return name in self._files or inside
+
+    def _needed_sums(self, table: str, manifests: Manifests, own: list[File]) -> dict[str, Why]:
+        """Checksums are needed as long as one of their files is; they are read only if they could go."""
+        names = [one.name for one in own if kind_of(one.name) is Kind.SUMS and "#" not in one.name and not self._left]
+        own_kept = {name for name in names if manifest_name(manifest_of(name)) in self._files}
+        needed = dict.fromkeys(own_kept, Why.REACHED)
+        for name, files in manifests.summed(table, [name for name in names if name not in own_kept]):
+            if files is None:
+                needed[name] = Why.DAMAGED
+            elif any(self._reached(one) for one in files):
+                needed[name] = Why.REACHED
+        return needed
 
     def _shown(self, name: str) -> bool:
         """Whether it is a version for clients that can still be asked for."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from phalanx.errors import InvalidInputError
+from phalanx.tables.sums import check_checksums
 from phalanx.waiting import Weight
 
 _PREFIX = "flush."
@@ -50,7 +51,8 @@ def limits(properties: Mapping[str, str]) -> Limits:
 
 
 def check_property(key: str, value: str | None) -> None:
-    """Refuse a limit that makes no sense, before it is written."""
+    """Refuse a value that makes no sense, before it is written."""
+    check_checksums(key, value)
     if value is not None and key.startswith(_PREFIX):
         name = key.removeprefix(_PREFIX)
         if name not in Limits.__struct_fields__:

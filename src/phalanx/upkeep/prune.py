@@ -125,8 +125,9 @@ class _Run:
         folders = [layout.TABLES] if tables is None else [layout.table(one) for one in sorted(tables)]
         for folder in folders:
             for one in self._store.list(folder):
-                _, table, name = one.name.split("/", 2)
-                yield File(table, name, one.size, one.modified)
+                table, slash, name = one.name.partition("/")[2].partition("/")
+                if slash:  # what lies beside the folders of tables is nobody's, and stays
+                    yield File(table, name, one.size, one.modified)
 
     def overtaken(self) -> bool:
         """Whether another prune has removed entries that this one was about to read."""

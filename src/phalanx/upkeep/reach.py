@@ -5,7 +5,7 @@ below it, and versions that are kept one by one; not those that were deleted. Th
 stands on, and their manifests which files they are made of. What cannot be read is an error: doubt deletes nothing (I9).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from phalanx.catalog import State, step
 from phalanx.contents import Contents, is_deleted
@@ -13,6 +13,7 @@ from phalanx.errors import CorruptionError
 from phalanx.log import item as it
 from phalanx.log.cursor import View
 from phalanx.objects import Store, layout
+from phalanx.tables import sums
 from phalanx.tables.dataset import manifest_name
 from phalanx.tables.files import Named, Part, named
 from phalanx.tables.manifest import Manifest
@@ -115,3 +116,15 @@ class Manifests:
         """What a version for clients is made of."""
         data = self._store.get(layout.table(table, name), limit=_LIMIT)
         return Named(frozenset(), frozenset(), {}) if data is None else named(Manifest.read(data, name))
+
+    def summed(self, table: str, names: Sequence[str]) -> Iterator[tuple[str, frozenset[str] | None]]:
+        """The files whose checksums stand under these names; None where that cannot be read, nothing if it is gone."""
+        for at in range(0, len(names), _AT_ONCE):
+            some = names[at : at + _AT_ONCE]
+            paths = [layout.table(table, name) for name in some]
+            for name, data in zip(some, self._store.get_many(paths, limit=sums.LIMIT), strict=True):
+                if data is not None:
+                    try:
+                        yield name, frozenset(sums.decode(data, table, name).files)
+                    except CorruptionError:
+                        yield name, None
