@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.frame import Bench
-from bench.tables.rows import SCHEMA, batches
+from bench.spark.rows import SCHEMA, batches
 from phalanx import Lake
 from phalanx.spark import SparkLake, on, session
 
@@ -44,7 +44,7 @@ def _made(bench: Bench) -> Ground:
     table.append(pa.RecordBatchReader.from_batches(SCHEMA, batches(count)), stage=True, timeout=600)
     there = on(lake, spark)
     bench.step("running Spark once")
-    there.table("t").limit(1000).count()
+    there.table("t", where="id < 1000").count()
     parquet = None
     if bench.place.local:
         parquet = bench.place.new("parquet")

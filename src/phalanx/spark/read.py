@@ -75,6 +75,15 @@ def numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
         yield from map(int, batch.column(0).to_numpy())
 
 
+_WAVES = 4
+"""Tasks of a read for each that runs at once, if there are fragments for them: the last ones end at about the same time."""
+
+
+def read_tasks(spark: SparkSession) -> int:
+    """How many tasks share a read."""
+    return _WAVES * parallelism(spark)
+
+
 def parallelism(spark: SparkSession) -> int:
     """How many tasks run at once, as far as Spark says."""
     try:
@@ -95,7 +104,7 @@ def table_frame(
     lake: Lake, spark: SparkSession, snapshot: Snapshot, name: str, columns: Sequence[str] | None, where: str | None
 ) -> DataFrame:
     """A table at a snapshot."""
-    planned = plan_scan(lake.core, reach(lake), snapshot.found(name), columns, where, parallelism(spark))
+    planned = plan_scan(lake.core, reach(lake), snapshot.found(name), columns, where, read_tasks(spark))
     return pieces_frame(spark, planned.scan, (snapshot, planned.held))
 
 
