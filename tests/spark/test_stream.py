@@ -51,6 +51,19 @@ def test_rows_that_are_added_arrive_once(spark: SparkSession, lake: phalanx.Lake
         assert multiset(copy) == multiset(source)
 
 
+def test_a_query_begins_with_the_whole_table_though_the_log_was_pruned(
+    spark: SparkSession, lake: phalanx.Lake, tmp_path: Path
+) -> None:
+    """What came before the floor is in the table."""
+    source = lake.create_table("events", EVENTS)
+    copy = lake.create_table("copy", EVENTS)
+    for number in range(5):
+        source.append(events(10 * number, 10))
+    lake.prune(keep=1, unconditional=True)
+    into(followed(spark, lake), lake, tmp_path / "mark", "copy")
+    assert multiset(copy) == multiset(source)
+
+
 def test_a_batch_whose_note_spark_lost_is_not_done_twice(
     spark: SparkSession, lake: phalanx.Lake, tmp_path: Path
 ) -> None:

@@ -107,8 +107,8 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = snapshot.found(asked.table)
         if not _schema(asked, found.shape.schema).equals(self._types):
             raise SchemaChangedError(f"the columns of table {asked.table!r} have changed: start the query again")
-        _batch[:] = [lake.core.hold(max(above, 0), whole=True)]
         if above != _NOTHING:
+            _batch[:] = [lake.core.hold(max(above, 1), whole=True)]
             planned = plan_changes(lake, asked.table, above, upto, TASKS, added=asked.changes == "append")
             return [InputPartition((planned, at)) for at in range(planned.count)]
         scan, held = plan_scan(lake.core, reach(lake), found, None, None, TASKS)
