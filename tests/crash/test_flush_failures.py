@@ -116,7 +116,7 @@ def test_a_flush_that_fails_at_any_step_is_made_up_for_by_the_next(source: Path,
             assert FULL in told
             assert "nothing was committed" in told
             seen.add(taken[at - 1])
-    assert seen == {"write_fragments", "commit", "delete_rows", "persist", "put log"}
+    assert seen == {"write_fragments", "commit", "delete_rows", "persist", "put tables", "put log"}
 
 
 def skipping(overlay: Overlay, datasets: Datasets) -> writeout.WrittenOut:
