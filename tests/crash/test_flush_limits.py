@@ -107,7 +107,7 @@ def test_a_writer_at_the_hard_limit_is_told_if_no_flush_can_work_and_nothing_is_
         settle(lake)
         assert ids(lake) == held_by(path) == list(range(8))
         assert lake.describe("t").tail.items <= 1
-        assert lake.check().problems == ()
+        assert lake.check().whole
 
 
 @pytest.mark.parametrize("background", ["on", "off"])

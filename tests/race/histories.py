@@ -61,7 +61,7 @@ def final(uri: str) -> Transaction:
     """All lists, as they are in the end."""
     begin = time.monotonic_ns()
     with phalanx.open(uri) as lake:
-        assert lake.check().problems == ()
+        assert lake.check().whole
         snapshot = lake.snapshot()
         groups: dict[str, dict[str, tuple[int, ...]]] = {}
         for table in TABLES:

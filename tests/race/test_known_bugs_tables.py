@@ -68,7 +68,7 @@ def written_out(lake: Lake, name: str) -> Rows:
     lake.flush(name)
     lake.optimize(name)
     with phalanx.open(lake.uri) as fresh:
-        assert fresh.check().problems == ()
+        assert fresh.check().whole
         return held(fresh, name)
 
 
