@@ -18,7 +18,7 @@ def test_the_demo_ends_with_nothing_lost(tmp_path: Path) -> None:
         "-m",
         "examples.agent_memory",
         "--seconds",
-        "12",
+        "15",
         "--json",
         "--folder",
         str(tmp_path / "demo"),

@@ -1,5 +1,7 @@
 """Maintenance in tasks: the same result as without Spark, and no row changes."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -34,6 +36,21 @@ def test_optimize_by_tasks_changes_no_row_and_leaves_few_fragments(lake: phalanx
     assert {one.column for one in table.indexes() if one.fragments == one.of} == {"id", "x", "text"}
     assert table.search(text="word 1234", k=1, columns=["id"])["id"].to_pylist() == [1234]
     assert lake.check().whole
+
+
+def test_a_deep_check_by_tasks_finds_what_the_lake_finds(lake: phalanx.Lake, there: SparkLake) -> None:
+    """A flipped bit in a data file, named with its file."""
+    lake.set_property("flush.background", "off")
+    lake.create_table("events", EVENTS).append(pa.Table.from_pylist(events(0, 3_000), EVENTS), stage=True)
+    assert there.check().whole
+    assert there.check().compared == lake.check(deep=True).compared > 0
+    file = next(Path(lake.uri).glob("tables/*/data/*.lance"))
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    file.write_bytes(damaged)
+    found = there.check()
+    assert [one.name.rpartition("/")[2] for one in found.problems] == [file.name]
+    assert "its bytes are not those that were written" in found.problems[0].what
 
 
 def test_rows_that_a_bulk_upsert_replaces_are_found_by_tasks(

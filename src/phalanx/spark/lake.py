@@ -21,6 +21,7 @@ from phalanx.spark.transaction import SparkTransaction
 from phalanx.spark.upkeep import Runner
 from phalanx.tables.stage import ROWS_PER_FILE
 from phalanx.txn.transaction import Isolation
+from phalanx.upkeep.check import Report, check
 from phalanx.upkeep.optimize import Done, Optimized, Options, optimize, optimize_all
 
 
@@ -133,6 +134,10 @@ class SparkLake:
         if name is not None:
             return {name: optimize(core, self.lake[name].id, core.deadline(timeout), how)}
         return optimize_all(core, core.deadline(timeout), how)
+
+    def check(self, *, deep: bool = True) -> Report:
+        """As `Lake.check`, with the bytes of files compared by tasks."""
+        return check(self.lake.core, deep=deep, digester=self._runner.digests)
 
     def each_batch(
         self, work: Batch, *, query: str | None = None, timeout: float = 600.0

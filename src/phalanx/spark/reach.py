@@ -5,13 +5,14 @@ shows the address alone.
 """
 
 import functools
+from collections.abc import Sequence
 
 import msgspec
 
 from phalanx.clock import SYSTEM
 from phalanx.errors import InvalidInputError
 from phalanx.lake import Lake, open_lake
-from phalanx.objects import open_store
+from phalanx.objects import layout, open_store
 from phalanx.pins import Pins
 from phalanx.tables.dataset import Datasets
 
@@ -33,6 +34,10 @@ class Reach(msgspec.Struct, frozen=True):
     def datasets(self) -> Datasets:
         """The datasets of the lake, kept for as long as this process runs: workers are used again."""
         return _datasets(self)
+
+    def sync(self, table: str, names: Sequence[str]) -> None:
+        """Make files durable that this process wrote into a table's folder (rule H3); the driver notes what they hold."""
+        self.datasets().files.store.persist([layout.table(table, name) for name in names])
 
     def open(self) -> Lake:
         """The lake itself, for who needs its log."""

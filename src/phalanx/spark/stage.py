@@ -128,5 +128,5 @@ def _written(place: Place, rows: Iterator[pa.RecordBatch]) -> Piece:
     version = datasets.open(place.table, place.manifest)
     reader = pa.RecordBatchReader.from_batches(place.schema, rows)
     written = write(version, reader, rows_per_file=place.rows_per_file)
-    datasets.persist(place.table, written.files)
+    place.reach.sync(place.table, written.files)
     return Piece(written.rows, written.size, written.told(), lent=lent)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from phalanx.log import item as it
+from phalanx.objects import Sum
 from phalanx.runs import NO_IDS, Ids, decode_ids, encode_ids
 from phalanx.spark.parts import balanced, sizes
 from phalanx.spark.reach import Reach
@@ -54,7 +55,7 @@ class Runner:
             datasets = reach.datasets()
             made = rewritten_here(datasets.own(table, manifest), group)
             written = Written(made.new, 0)
-            datasets.persist(table, written.files)
+            reach.sync(table, written.files)
             return pickle.dumps((written.told(), encode_ids(made.alive)))
 
         fragments, alive = pickle.loads(self._run("rewriting fragments", 1, work)[0])  # noqa: S301 - of our own task
@@ -68,7 +69,7 @@ class Runner:
             datasets = reach.datasets()
             made = indexes.build(datasets.own(table, manifest), spec, chosen)
             if made is not None:
-                datasets.persist(table, made.files)
+                reach.sync(table, made.files)
             return pickle.dumps(made)
 
         made: Any = pickle.loads(self._run(f"building index {spec.name!r}", 1, work)[0])  # noqa: S301 - as above
@@ -87,6 +88,18 @@ class Runner:
 
         found = self._run("finding the rows that are replaced", len(groups), work)
         return np.sort(np.concatenate([NO_IDS, *map(decode_ids, found)]))
+
+    def digests(self, names: Sequence[str]) -> Iterator[tuple[int, Sum | None]]:
+        """The sums of files, each with its place: every task reads some of them."""
+        reach, count = self._reach, min(len(names), 4 * parallelism(self._spark))
+        asked = list(enumerate(names))
+
+        def work(number: int) -> bytes:
+            store = reach.datasets().files.store
+            return pickle.dumps([(at, store.digest(name)) for at, name in asked[number::count]])
+
+        for answer in self._run("comparing files", count, work) if count else ():
+            yield from pickle.loads(answer)  # noqa: S301 - of our own task
 
     def _run(self, what: str, count: int, work: Callable[[int], bytes]) -> list[bytes]:
         def phalanx_upkeep(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

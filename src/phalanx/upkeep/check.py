@@ -22,7 +22,7 @@ from phalanx.tables.guard import DETACHED
 from phalanx.tables.manifest import Manifest
 from phalanx.txn.core import Core
 from phalanx.txn.dated import load_kept
-from phalanx.upkeep.deep import Deep
+from phalanx.upkeep.deep import Deep, Digester
 from phalanx.upkeep.folder import Folder, Progress
 from phalanx.upkeep.limits import check_property
 from phalanx.upkeep.prune import Options, prune
@@ -66,7 +66,9 @@ class Report(msgspec.Struct, frozen=True):
         return cls(log.floor, log.end, log.entries, log.bases, problems=log.problems)
 
 
-def check(core: Core, *, deep: bool = False, progress: Progress | None = None) -> Report:
+def check(
+    core: Core, *, deep: bool = False, progress: Progress | None = None, digester: Digester | None = None
+) -> Report:
     """What is wrong with a lake. Reads only; deeply, every byte of it."""
     report = None
     for _ in range(_ATTEMPTS):
@@ -76,7 +78,7 @@ def check(core: Core, *, deep: bool = False, progress: Progress | None = None) -
         log = check_log(core.store, Catalog(), core.clock)
         report = Report.of(log)
         if log.whole:
-            report = _Look(core, log, pins, deep=deep, progress=progress or _silent).report()
+            report = _Look(core, log, pins, deep=deep, progress=progress or _silent, digester=digester).report()
         del held  # from here on it holds up no prune, its own look for orphans included
         if report.whole or core.refresh().state.retained == before.state.retained:
             break
@@ -89,7 +91,17 @@ def check(core: Core, *, deep: bool = False, progress: Progress | None = None) -
 class _Look:
     """One look at everything behind the log."""
 
-    def __init__(self, core: Core, log: Checked, pins: list[Listed], *, deep: bool, progress: Progress) -> None:
+    def __init__(
+        self,
+        core: Core,
+        log: Checked,
+        pins: list[Listed],
+        *,
+        deep: bool,
+        progress: Progress,
+        digester: Digester | None = None,
+    ) -> None:
+        self._digester = digester
         self._core, self._log, self._listed_pins = core, log, pins
         self._deep, self._progress = deep, progress
         self._store = core.datasets.files.store
@@ -114,7 +126,7 @@ class _Look:
         for name, here in sorted(state.tables.items()):
             if here.id in folders:
                 self._problems += _rules(".".join(name), state.contents[here.id], self._view, folders[here.id])
-        deep = Deep(self._core, self._view, self._progress)
+        deep = Deep(self._core, self._view, self._progress, self._digester)
         if self._deep:
             self._problems += deep.look(folders)
         there = [one for folder in folders.values() for one in folder.wanted()]

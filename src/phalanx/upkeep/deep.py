@@ -1,6 +1,6 @@
 """The part of a check that reads every byte: files against their checksums, and each table once through Lance."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 
 import pyarrow as pa
@@ -17,11 +17,16 @@ from phalanx.upkeep.folder import Folder, Progress, Wanted
 _THREADS = 4
 
 
+Digester = Callable[[Sequence[str]], Iterator[tuple[int, Sum | None]]]
+"""Reads files, in this process or elsewhere: the sum of each, in any order, with its place among those asked for."""
+
+
 class Deep:
     """Compares and reads; what was done is counted."""
 
-    def __init__(self, core: Core, view: View[State], progress: Progress) -> None:
+    def __init__(self, core: Core, view: View[State], progress: Progress, digester: Digester | None = None) -> None:
         self._core, self._view, self._progress = core, view, progress
+        self._digester = digester or self._digests
         self.compared = 0
         self.rows = 0
 
@@ -39,7 +44,6 @@ class Deep:
                 yield from self._table(".".join(name), locate(self._view, here.id))
 
     def _files(self, folders: Mapping[str, Folder]) -> Iterator[tuple[str, Problem]]:
-        store = self._core.datasets.files.store
         wanted = [
             (table, one, one.noted)
             for table, folder in sorted(folders.items())
@@ -47,18 +51,22 @@ class Deep:
             if one.noted is not None
         ]
         total, done = sum(one.size for _, one, _ in wanted), 0
+        for at, found in self._digester([layout.table(table, one.name) for table, one, _ in wanted]):
+            table, one, noted = wanted[at]
+            done, self.compared = done + one.size, self.compared + 1
+            self._progress("comparing files", done, total)
+            if found != noted:
+                yield table, _differs(table, one, noted, found)
+
+    def _digests(self, names: Sequence[str]) -> Iterator[tuple[int, Sum | None]]:
+        store = self._core.datasets.files.store
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="phalanx-check") as pool:
             try:
-                asked: dict[Future[Sum | None], tuple[str, Wanted, Sum]] = {
-                    pool.submit(store.digest, layout.table(told[0], told[1].name)): told for told in wanted
+                asked: dict[Future[Sum | None], int] = {
+                    pool.submit(store.digest, name): at for at, name in enumerate(names)
                 }
                 for answer in as_completed(asked):
-                    table, one, noted = asked[answer]
-                    found = answer.result()
-                    done, self.compared = done + one.size, self.compared + 1
-                    self._progress("comparing files", done, total)
-                    if found != noted:
-                        yield table, _differs(table, one, noted, found)
+                    yield asked[answer], answer.result()
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
