@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from phalanx.clock import Clock
-from phalanx.errors import PhalanxError, UnavailableError
+from phalanx.errors import PhalanxError, StateError, UnavailableError
 from phalanx.ids import ID_BYTES
 from phalanx.objects import Created, Listed, Store, layout
 from phalanx.objects.layout import PinName
@@ -235,7 +235,7 @@ class Pins:
             try:
                 with self._store.prepare([b""], lasting=False) as blob:
                     outcome = blob.put(str(name))
-            except UnavailableError as error:
+            except (UnavailableError, StateError) as error:  # nothing can be written here, or no more (rule H3)
                 if kind == STAGING:
                     raise
                 log.info("nothing can be pinned, what is read may be pruned meanwhile: %s", error)
@@ -275,7 +275,7 @@ class Pins:
             pin.renewed = began
             self._store.delete(names[1:-1])
             del names[1:-1]
-        except UnavailableError as error:
+        except (UnavailableError, StateError) as error:
             log.warning("a pin could not be renewed, it is tried again: %s", error)
 
     def _forget(self, gone: list[str]) -> None:

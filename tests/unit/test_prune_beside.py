@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 import phalanx
-from phalanx.errors import (
-    ConflictError,
-    SnapshotExpiredError,
-    StagingExpiredError,
-)
+from phalanx.errors import ConflictError, SnapshotExpiredError, StagingExpiredError, StateError, UnavailableError
 from phalanx.upkeep import prune as pruning
 from tests.unit.pruning import BULK, Ground, bulk, few, grown
 
@@ -182,6 +178,24 @@ def test_versions_that_are_tagged_all_the_time_end_in_an_error(ground: Ground, m
     with pytest.raises(ConflictError, match="no file was deleted"):
         ground.lake.prune(keep=1, unconditional=True)
     assert ground.files() == before
+
+
+@pytest.mark.parametrize("error", [UnavailableError("a disk that cannot be written to"), StateError("no more writes")])
+def test_who_cannot_write_reads_all_the_same(ground: Ground, error: Exception) -> None:
+    """Without a pin: what is read may be pruned meanwhile."""
+    grown(ground, 1)
+    store = ground.store()
+    reader = ground.process(store)
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise error
+
+    store.prepare = refuse  # type: ignore[method-assign]
+    assert reader["t"].count() == BULK
+    assert reader.snapshot(version=4)["t"].count() == BULK
+    reader._core.pins.renew()
+    with pytest.raises(type(error)):
+        reader["t"].append(bulk(10**6))
 
 
 def test_a_snapshot_outlives_its_handle_but_pins_nothing(ground: Ground) -> None:
