@@ -172,14 +172,26 @@ JSON = {
     "log": ["lake", "--json"],
     "check": ["lake", "--json"],
     "repair": ["lake", "--json"],
+    "pipeline plan": ["steps.py", "--json"],
+    "pipeline status": ["steps.py", "--lake", "lake", "--json"],
+    "pipeline history": ["steps.py", "--lake", "lake", "--json"],
 }
+STARTS_SPARK = {"pipeline run"}
+"""In tests/spark/test_pipeline.py."""
+STEPS = """
+from phalanx.spark import Pipeline, whole
+
+pipeline = Pipeline("copies")
+pipeline.sql("copy", "select * from t", reads=[whole("t")], writes="u")
+"""
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in STARTS_SPARK])
 def test_every_verb_speaks_json(verb: str, run: Run, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line, one value, and nothing else on stdout."""
     monkeypatch.chdir(lake.parent)
     Path("rows.csv").write_text("id\n1\n")
+    Path("steps.py").write_text(STEPS)
     if verb == "search":
         with phalanx.open("lake") as made:
             made.create_table("points", pa.table({"at": pa.array([[1.0]], pa.list_(pa.float32(), 1))}))

@@ -62,13 +62,13 @@ def write(
     rows: pa.RecordBatchReader,
     progress: Progress | None = None,
     *,
-    rows_per_file: int = ROWS_PER_FILE,
+    rows_per_file: int | None = None,
 ) -> Written:
     """Write rows of any length, with bounded memory, as new fragments of a table."""
     source = _Watched(rows, progress)
     reader = pa.RecordBatchReader.from_batches(rows.schema, source)
     try:
-        fragments = _interruptibly(lambda: _write(version, reader, rows_per_file), source)
+        fragments = _interruptibly(lambda: _write(version, reader, rows_per_file or ROWS_PER_FILE), source)
     except PhalanxError:
         if source.error is not None:
             raise source.error from None
