@@ -104,7 +104,7 @@ def _require_versions(core: Core, table: str, above: int, upto: int, oldest: int
         )
 
 
-def _held(core: Core, table: str, above: int, upto: int) -> Hold:
+def hold_changes(core: Core, table: str, above: int, upto: int) -> Hold:
     """A hold on all that changes are read from; refused if some of it is gone."""
     try:
         held = core.hold(max(above, 1), whole=True)
@@ -118,7 +118,7 @@ def _walk(core: Core, table: str, above: int, upto: int) -> Iterator[tuple[dict[
     """Changes in order, and the times of the positions that they may have (rule J3)."""
     follower: Follower | None = None
     times: dict[int, int] = {}
-    held = _held(core, table, above, upto)  # until the last row was given
+    held = hold_changes(core, table, above, upto)  # until the last row was given
     try:
         for walked in core.log.walk(max(above, 1), upto):  # the first entry is the lake's, no table is in it
             times[walked.position] = walked.time

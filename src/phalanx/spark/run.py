@@ -18,7 +18,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from phalanx.errors import ChangesExpiredError, ExpectationError, InvalidInputError, PhalanxError
-from phalanx.feed import CHANGE, TIME, VERSION
+from phalanx.feed import CHANGE, TIME, VERSION, hold_changes
+from phalanx.pins import Hold
 from phalanx.spark.columns import ZONE, exchanged, spark_schema, to_spark
 from phalanx.spark.expect import broken
 from phalanx.spark.feed import compared, compared_added
@@ -111,6 +112,7 @@ class _Run:
         self._spark = there.spark.newSession()  # views of steps are nobody else's
         self._name, self._number, self._held, self._full = name, number, held, full
         self._made: dict[str, Staged] = {}
+        self._holds: list[Hold] = []
 
     def go(self, steps: list[Step], incremental: list[str], progress: Callable[[StepRan], None] | None) -> Ran:
         began = self._clock.steady()
@@ -175,6 +177,8 @@ class _Run:
         """What happened since the last run: by the log, or if that was pruned by comparing with what that run has read."""
         lake, spark = self._lake, self._spark
         try:
+            table = lake.snapshot(version=base).found(one.table).table.id
+            self._holds.append(hold_changes(lake.core, table, held, base))  # tasks read them later
             if one.added:
                 return added_frame(lake, spark, one.table, held, base, one.columns, one.where)
             return changes_frame(lake, spark, one.table, held, base)

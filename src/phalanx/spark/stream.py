@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
 from phalanx.errors import InvalidInputError, SchemaChangedError
-from phalanx.feed import NAMES, feed_schema
+from phalanx.feed import NAMES, feed_schema, hold_changes
 from phalanx.lake import Lake
 from phalanx.spark.columns import exchanged, to_spark
 from phalanx.spark.feed import plan_changes
@@ -108,7 +108,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not _schema(asked, found.shape.schema).equals(self._types):
             raise SchemaChangedError(f"the columns of table {asked.table!r} have changed: start the query again")
         if above != _NOTHING:
-            _batch[:] = [lake.core.hold(max(above, 1), whole=True)]
+            _batch[:] = [hold_changes(lake.core, found.table.id, above, upto)]
             planned = plan_changes(lake, asked.table, above, upto, TASKS, added=asked.changes == "append")
             return [InputPartition((planned, at)) for at in range(planned.count)]
         scan, held = plan_scan(lake.core, reach(lake), found, None, None, TASKS)
