@@ -1,6 +1,7 @@
 """Columns that change: with pending items, open readers and old snapshots, in every order with flushes (rule C7)."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -9,6 +10,7 @@ import phalanx
 from phalanx.errors import ConflictError, InvalidInputError, SchemaChangedError
 from phalanx.lake import Lake
 from phalanx.tables import rewrite
+from phalanx.txn.statement import Statements
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int32()), ("s", pa.string())])
 ROWS = [{"id": n, "v": n, "s": f"s{n}"} for n in range(6)]
@@ -274,3 +276,28 @@ def test_a_rewrite_that_was_planned_before_an_alteration_does_not_bring_the_old_
     assert [row["w"] for row in held(table)] == [1, 2, 3, 4, 5, 6]
     assert lake.optimize("t")["t"].rewritten == 1
     assert [row["w"] for row in held(table)] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_rows_in_bulk_that_meet_other_columns_are_made_ready_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, once: bool
+) -> None:
+    """Somebody adds a column after the rows were made ready: they get it; a stream that was read in part is refused."""
+    with phalanx.open(tmp_path / "lake", create=True) as lake, phalanx.open(tmp_path / "lake") as other:
+        table = lake.create_table("t", pa.schema([("id", pa.int64())]))
+        inner = Statements._found
+        altered: list[int] = []
+
+        def found(statements: Statements) -> Any:
+            if not altered:
+                altered.append(other["t"].add_column("v", pa.int64(), default=7))
+            return inner(statements)
+
+        monkeypatch.setattr(Statements, "_found", found)
+        rows = pa.table({"id": [1, 2]})
+        if once:
+            with pytest.raises(phalanx.SchemaChangedError, match="run it again"):
+                table.append(rows.to_reader(), stage=True)
+        else:
+            table.append(rows, stage=True)
+            assert table.to_arrow().to_pylist() == [{"id": 1, "v": None}, {"id": 2, "v": None}]

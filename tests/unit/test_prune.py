@@ -261,6 +261,14 @@ def test_what_is_foreign_stays_and_is_named(ground: Ground) -> None:
     assert all((ground.folder / "tables" / table.id / name).exists() for name in names)
 
 
+def test_what_a_killed_writer_left_half_written_goes(ground: Ground) -> None:
+    """Names that Lance and its storage give to files on their way."""
+    table = grown(ground, 1)
+    for name in ("data/.tmpyej744", "data/abc.lance#1", "_versions/.tmpx"):
+        (ground.folder / "tables" / table.id / name).write_bytes(b"half")
+    assert ground.lake.prune(keep=9, protect=0).files == 3
+
+
 def test_a_pin_of_an_unknown_kind_protects_everything(ground: Ground) -> None:
     grown(ground)
     (ground.folder / "pins").mkdir(exist_ok=True)

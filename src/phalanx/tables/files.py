@@ -50,6 +50,7 @@ _KINDS = (
     (Kind.TRANSACTION, re.compile(rf"_transactions/\d+-[0-9a-f-]{{36}}\.txn{_PARTIAL}")),
     (Kind.STAGED, re.compile(rf"(_versions|{MANAGED})/\d+\.manifest-[0-9a-f-]{{36}}{_PARTIAL}")),
     (Kind.STAGED, re.compile(rf"_versions/latest_version_hint\.json{_PARTIAL}")),
+    (Kind.STAGED, re.compile(r"(data|_deletions|_versions|_transactions|_managed)/\.tmp\w+")),  # of a killed writer
     (Kind.SUMS, re.compile(rf"_sums/d\d{{19,20}}{_PARTIAL}")),
 )
 

@@ -4,7 +4,9 @@ A small one needs no look at the table at all. A large one is staged first and l
 row, changes keys or checks them is resolved on a snapshot, like a transaction, and run again if somebody came first.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
 
 from phalanx.data import conform, source
 from phalanx.errors import SchemaChangedError
@@ -46,7 +48,12 @@ class Statements:
                 lambda: self._land(rows, replace=replace),
                 lambda: self.put(rows.rows, progress, stage_it=False, what=what, replace=replace),
             )
-        large = stage(self._found(), rows, self._core.datasets, progress)
+        found = self._found()
+        if found.shape.layout != shape.layout:  # they were made ready for columns that it does no longer have
+            if isinstance(data, Iterator | pa.RecordBatchReader):  # and have been read in part
+                raise SchemaChangedError("the columns of the table have changed since this was begun: run it again")
+            return self.put(data, progress, stage_it, what, replace=replace)
+        large = stage(found, rows, self._core.datasets, progress)
         if not replace:
             require_rows(large.count, what)
         with self._core.needing([large.pin]):
