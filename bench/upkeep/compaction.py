@@ -11,7 +11,6 @@ from bench.frame import Bench
 from bench.report import Section, Target, median
 from bench.tables.rows import SCHEMA, batches
 from bench.tails import quiet_lake
-from phalanx import Lake
 
 OURS, LANCE = "Phalanx optimize", "Lance compact_files"
 
@@ -64,9 +63,5 @@ def _load(bench: Bench, count: int, parts: int) -> tuple[Path, Path]:
             lance.write_dataset(
                 rows, plain, mode="append" if part else "create", enable_stable_row_ids=True, data_storage_version="2.2"
             )
-        _settle(lake)
+        lake.flush()
     return Path(uri), plain
-
-
-def _settle(lake: Lake) -> None:
-    lake.flush()

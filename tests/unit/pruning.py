@@ -1,6 +1,5 @@
 """What the tests of prune share: lakes whose time can be moved, and an account of every file that is there."""
 
-from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from phalanx.lake import join
 from phalanx.log.action import Settings
 from phalanx.objects import Store, open_store
 from phalanx.testing.aging import AgingStore
-from phalanx.upkeep.prune import Pruned
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 SETTINGS = Settings(durability="os", checkpoint_every=50, remembered=500, grace=0.0)
@@ -88,12 +86,4 @@ def live(lake: Lake, name: str) -> list[int]:
             continue
         assert not is_deleted(contents, one.version), one
         found.append(one.version)
-    return found
-
-
-def exact(ground: Ground, names: Iterable[str] = ()) -> Pruned:
-    """Nothing is there but what somebody can reach: a prune of everything that may go finds nothing."""
-    del names
-    found = ground.lake.prune(keep=10**6, protect=0)
-    assert not found.files, [one.name for one in found.removed]
     return found
