@@ -12,12 +12,12 @@ import msgspec
 from phalanx.catalog import Catalog, State
 from phalanx.clock import environment
 from phalanx.contents import Contents
-from phalanx.errors import InvalidInputError, PhalanxError
+from phalanx.errors import InvalidInputError, PhalanxError, SnapshotExpiredError
 from phalanx.log.check import Cause, Checked, Problem
 from phalanx.log.check import check as check_log
 from phalanx.log.cursor import View
 from phalanx.objects import Listed, layout
-from phalanx.pins import KINDS, Seen, seen
+from phalanx.pins import KINDS, Hold, Seen, seen
 from phalanx.tables.guard import DETACHED
 from phalanx.tables.manifest import Manifest
 from phalanx.txn.core import Core
@@ -31,6 +31,7 @@ from phalanx.upkeep.retention import live
 from phalanx.upkeep.window import protection
 
 _ATTEMPTS = 3
+_HOLDS = 20
 EVERYTHING = 1 << 60
 
 
@@ -73,12 +74,11 @@ def check(
     report = None
     for _ in range(_ATTEMPTS):
         pins = core.datasets.files.store.list(layout.PINS)
-        before = core.refresh()
-        held = core.hold(max(core.log.oldest() - 1, before.state.retained.floor - 1, 1), whole=True)
+        before, held = _hold_all(core)
         log = check_log(core.store, Catalog(), core.clock)
         report = Report.of(log)
         if log.whole:
-            report = _Look(core, log, pins, deep=deep, progress=progress or _silent, digester=digester).report()
+            report = _Look(core, log, held.position, pins, deep, progress or _silent, digester).report()
         del held  # from here on it holds up no prune, its own look for orphans included
         if report.whole or core.refresh().state.retained == before.state.retained:
             break
@@ -88,6 +88,17 @@ def check(
     return msgspec.structs.replace(report, problems=(*report.problems, *_orphans(core)))
 
 
+def _hold_all(core: Core, again: int = _HOLDS) -> tuple[View[State], Hold]:
+    """Keep everything that is kept now; once more if a prune raised the floor between looking and holding."""
+    before = core.refresh()
+    try:
+        return before, core.hold(max(core.log.oldest() - 1, before.state.retained.floor - 1, 1), whole=True)
+    except SnapshotExpiredError:
+        if not again:
+            raise
+    return _hold_all(core, again - 1)
+
+
 class _Look:
     """One look at everything behind the log."""
 
@@ -95,12 +106,13 @@ class _Look:
         self,
         core: Core,
         log: Checked,
+        since: int,
         pins: list[Listed],
-        *,
-        deep: bool,
+        deep: bool,  # noqa: FBT001 - one caller
         progress: Progress,
-        digester: Digester | None = None,
+        digester: Digester | None,
     ) -> None:
+        self._since = since
         self._digester = digester
         self._core, self._log, self._listed_pins = core, log, pins
         self._deep, self._progress = deep, progress
@@ -155,7 +167,7 @@ class _Look:
         return found
 
     def _reach(self) -> Reach:
-        """All that can be read: from the floor to the end, and what is kept below it."""
+        """All that can be read: from what is held to the end, and what is kept below it (a prune may raise the floor to it)."""
         core, state = self._core, self._view.state
         found = Reach(state)
         for listed in core.store.list(layout.KEPT):
@@ -166,7 +178,7 @@ class _Look:
                 if base is not None:
                     self._problems += _misplaced(listed.name, base.state)
                     found.state(base.state)
-        walk(found, core, max(self._log.floor - 1, 1), self._view)
+        walk(found, core, self._since, self._view)
         return found
 
     def _kept_versions(self, state: State) -> Iterator[Problem]:
