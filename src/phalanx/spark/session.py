@@ -8,14 +8,17 @@ import sys
 import warnings
 from collections.abc import Mapping
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from phalanx.clock import environment, set_variable
-from phalanx.spark.java import find_java
+from phalanx.errors import UnsupportedError
+from phalanx.spark.java import find_java, why_not
 
 BATCH = 1 << 16
 """Rows of an Arrow batch on its way between the JVM and Python: a quarter of the time of the usual 10,000 and less."""
 
+_JAVA_ENDED = "JAVA_GATEWAY_EXITED"
 _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -63,4 +66,19 @@ def session(
     with warnings.catch_warnings():
         # Lance warns of forks; Spark's start is one that becomes another program at once.
         warnings.filterwarnings("ignore", message="lance is not fork-safe")
+        return _started(builder)
+
+
+def _started(builder: SparkSession.Builder) -> SparkSession:
+    """Start Spark; once more if its Java ended at once, which on a machine that is short of something it may do."""
+    try:
         return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != _JAVA_ENDED:
+            raise
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != _JAVA_ENDED:
+            raise
+        raise UnsupportedError(f"Spark's Java ended before Spark began, twice: {why_not()}") from None
