@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import phalanx
-from phalanx.clock import environment
+from phalanx.clock import SYSTEM, environment
 from phalanx.spark import SparkLake, run_pipeline
 from tests.spark import shop
 from tests.spark.rows import EVENTS, events, multiset, run_program
@@ -72,6 +73,44 @@ def test_two_drivers_with_one_query_take_effect_once(spark: SparkSession, lake: 
     source.append(events(0, 40))
     for folder in ("one", "other"):
         into(followed(spark, lake), lake, tmp_path / folder, "copy", query="the same")
+    assert multiset(copy) == multiset(source)
+
+
+FOLLOWER = """
+import sys, time
+from pathlib import Path
+import phalanx.spark
+uri, since, mark, go = sys.argv[1:]
+spark = phalanx.spark.session("local[1]", memory="512m")
+rows = spark.readStream.format("phalanx").options(lake=uri, table="events", start=since, max_versions=1).load()
+query = rows.writeStream.format("phalanx").options(lake=uri, table="copy", checkpointLocation=mark, query="the same")
+Path(mark + ".ready").touch()
+while not Path(go).exists():
+    time.sleep(0.01)
+query.trigger(availableNow=True).start().awaitTermination()
+"""
+
+
+def test_two_drivers_at_the_same_time_take_effect_once(lake: phalanx.Lake, tmp_path: Path) -> None:
+    """Two processes race for every batch of one query: both end well, and each batch is there once."""
+    source = lake.create_table("events", EVENTS)
+    copy = lake.create_table("copy", EVENTS)
+    since = lake.version
+    for number in range(4):
+        source.append(events(number * 40, 40))
+    marks, go = [tmp_path / "one", tmp_path / "other"], tmp_path / "go"
+    with ThreadPoolExecutor(2) as pool:
+        drivers = [
+            pool.submit(run_program, FOLLOWER, lake.uri, str(since), str(mark), str(go), cwd=tmp_path) for mark in marks
+        ]
+        while not all(
+            mark.with_suffix(".ready").exists() or driver.done() for mark, driver in zip(marks, drivers, strict=True)
+        ):
+            SYSTEM.sleep(0.05)
+        go.touch()
+    assert [driver.result().returncode for driver in drivers] == [0, 0], [
+        one.result().stderr[-2000:] for one in drivers
+    ]
     assert multiset(copy) == multiset(source)
 
 
