@@ -26,6 +26,7 @@ from tests.crash.steps import AFTER, Death, Held, Steps, dying, rows, stepping
 from tests.unit.covering import head, soon
 
 PARTS, SIZE = 6, 30
+CLAIM = 0.02
 WAYS = {
     "compacting": Options(target_rows=50, threads=1),
     "clustering": Options(cluster_by=("v",), threads=1),
@@ -53,7 +54,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def claims_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that die here have the number of a process that lives: nobody is to wait for them."""
-    monkeypatch.setattr(groups, "CLAIM_SECONDS", 0.1)
+    monkeypatch.setattr(groups, "CLAIM_SECONDS", CLAIM)
 
 
 def numbered(first: int, count: int) -> pa.Table:
@@ -100,6 +101,7 @@ def test_an_optimize_that_dies_at_any_step_holds_up_nobody(way: str, source: Pat
                 pass
             else:
                 break
+        time.sleep(2 * CLAIM)
         finished(path, how, before)
     assert number > 15, steps.names
     assert {"put log", "commit", "persist", "build", AFTER} <= set(steps.names)
