@@ -41,6 +41,10 @@ been replaced since stays for as long."""
 _SHARED = 30.0
 """Seconds for which operations that begin share a staging pin: it protects whatever is newer than itself."""
 _TRIES = 3
+_FIRST = 1.0
+"""Seconds after which clocks are compared where that takes requests; elsewhere it is done at once."""
+AHEAD = 60.0
+"""Seconds that a writer's clock may be ahead of the store's (rule J3)."""
 
 
 class Pin:
@@ -72,8 +76,16 @@ class Hold:
 class Pins:
     """The pins of one handle. Safe to use from many threads."""
 
-    def __init__(self, store: Store, clock: Clock, end: Callable[[], int], life: float = LIFE) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        end: Callable[[], int],
+        life: float = LIFE,
+        now: Callable[[], float] | None = None,
+    ) -> None:
         self._store = store
+        self._now = now or store.now
         self._clock = clock
         self._end = end
         self.life = life
@@ -89,6 +101,9 @@ class Pins:
         self._base: Pin | None = None
         self.before_renewal: Callable[[], bool] = lambda: True
         """What comes first when it is time: to look at the log again, and to let go of what is no longer needed."""
+        self._compared = False
+        self.ahead = 0.0
+        """Seconds that the clock here was ahead of the store's when they were last compared."""
         self._wake = threading.Event()
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -142,11 +157,21 @@ class Pins:
         """Renew what is held, move on with the log, and take back what nobody holds any more."""
         if not self.move_on():
             return
+        self.compare_clocks()
         with self._lock:
             self._renewed = self._clock.steady()
             for pin in list(self._alive.values()):
                 self._renew(pin)
             self._forget([gone for gone in self._names if gone not in self._alive])
+
+    def compare_clocks(self) -> None:
+        """See how far the clock here is ahead of the store's; who may only read cannot, and need not."""
+        self._compared = True
+        here = self._clock.now() / 1e6
+        try:
+            self.ahead = here - self._now()
+        except (UnavailableError, StateError) as error:
+            log.debug("the clock of the store is not known: %s", error)
 
     def move_on(self) -> bool:
         """Let go of what came before the end of the log, but for what is still read; False if there is no log any more."""
@@ -159,6 +184,8 @@ class Pins:
     def tick(self) -> None:
         """What is done now and then."""
         self.tidy()
+        if not self._compared:
+            self.compare_clocks()
         if self._clock.steady() - self._renewed > self.life / _RENEWALS:
             self.renew()
         else:
@@ -290,6 +317,8 @@ class Pins:
             self._thread = threading.Thread(
                 target=_renewing, args=(weakref.ref(self), self._wake, pause), name="phalanx-pins", daemon=True
             )
+            if self._store.probes:  # asking costs nothing
+                self.compare_clocks()
             self._thread.start()
 
 
@@ -308,9 +337,11 @@ def _tell(found: "weakref.ref[Pins]", identity: str) -> None:
 
 def _renewing(found: "weakref.ref[Pins]", wake: threading.Event, pause: float) -> None:
     """Renew when it is time, and take back what nobody holds, until the handle is closed or nobody has it."""
+    soon = min(pause, _FIRST)
     while True:
-        told = wake.wait(pause)
+        told = wake.wait(soon)
         wake.clear()
+        soon = pause
         pins = found()
         if pins is None or pins._closed:  # noqa: SLF001 - its own
             return

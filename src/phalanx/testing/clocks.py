@@ -7,7 +7,7 @@ import threading
 class ManualClock:
     """Time passes when `advance` is called, or when somebody sleeps; tokens and jitter follow from the seed."""
 
-    def __init__(self, start: float = 1_800_000_000.0, seed: int = 0) -> None:
+    def __init__(self, start: float = 1_700_000_000.0, seed: int = 0) -> None:
         self._lock = threading.Lock()
         self._wall = start
         self._steady = 1000.0

@@ -26,7 +26,7 @@ from phalanx.log.cursor import View
 from phalanx.log.log import Log
 from phalanx.names import parse_name, suggestion
 from phalanx.objects import Store
-from phalanx.pins import LIFE, Hold, Pin, Pins
+from phalanx.pins import AHEAD, LIFE, Hold, Pin, Pins
 from phalanx.tables.dataset import Datasets
 from phalanx.tail.cache import Overlays
 from phalanx.tail.overlay import Shape, shape_of
@@ -60,7 +60,7 @@ class Core:
         self.ids = TransactionIds(clock.token)
         self.committer = Committer(store, log, clock, carry=carry)
         files = store.files()
-        self.pins = Pins(files.store, clock, lambda: log.view.position, pin_life)
+        self.pins = Pins(files.store, clock, lambda: log.view.position, pin_life, store.now)
         self.datasets = Datasets(files, self.pins, lambda: log.view.state.properties)
         self.overlays = Overlays(self.datasets)
         self.pins.before_renewal = self._before_renewal
@@ -127,6 +127,11 @@ class Core:
         oldest: int | None = None,
     ) -> Intent:
         """An intent for these actions; `pins` are those that files were staged under which it names."""
+        if self.pins.ahead > AHEAD:
+            raise StateError(
+                f"the clock here is {self.pins.ahead:.0f} seconds ahead of that of {self.store.uri}, and entries would carry "
+                "times that are yet to come: nothing was committed; set the clock"
+            )
         who, extra = identity or self.ids.next(), staged_under(pins, oldest)
         return intend(actions, who, deadline, note=note, payloads=payloads, guard=guard, extra=extra)
 
