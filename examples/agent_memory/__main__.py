@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from rich.console import Console
 
-from examples.agent_memory.picture import blocks, write_png
+from examples.agent_memory.picture import blocks, write_plot
 from examples.agent_memory.world import AGENTS, Outcome, World
 
 SECONDS = 60.0
@@ -78,7 +78,7 @@ def main() -> int:
         console.print("stopped: the lake is whole, as far as it got")
         return 130
     picture = folder / "demo.png"
-    write_png(picture, outcome.rates, outcome.latencies, outcome.killed, outcome.runs)
+    write_plot(picture, outcome.rates, outcome.latencies, outcome.killed, outcome.runs)
     if given.json:
         sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
         return 0 if not outcome.verdict.wrong and not outcome.violations else 1
