@@ -8,7 +8,9 @@ from pyspark.sql import SparkSession
 
 import phalanx
 from phalanx.spark import SparkLake
+from phalanx.upkeep.flush import Flushed
 from tests.spark.rows import EVENTS, events, multiset
+from tests.unit.covering import head
 
 WIDE = pa.schema([*EVENTS, ("vector", pa.list_(pa.float32(), 8)), ("text", pa.string())])
 
@@ -36,6 +38,29 @@ def test_optimize_by_tasks_changes_no_row_and_leaves_few_fragments(lake: phalanx
     assert {one.column for one in table.indexes() if one.fragments == one.of} == {"id", "x", "text"}
     assert table.search(text="word 1234", k=1, columns=["id"])["id"].to_pylist() == [1234]
     assert lake.check().whole
+
+
+def test_a_flush_by_tasks_changes_no_row(lake: phalanx.Lake, there: SparkLake) -> None:
+    """Many pending rows become a fragment for each task, in their order; few are written by the driver."""
+    lake.set_property("flush.background", "off")
+    table = lake.create_table("events", EVENTS, key="id")
+    table.append(pa.Table.from_pylist(events(0, 500), EVENTS))
+    lake.flush("events")
+    table.upsert(pa.Table.from_pylist(events(400, 900, "b"), EVENTS), stage=False)
+    table.delete("id % 10 = 3")
+    before = multiset(table)
+    there._runner.flushed_rows = 100
+    done = there.flush()["events"]
+    assert done.rows == 810
+    assert there.flush() == {"events": Flushed(0, 0, None)}
+    assert len(head(lake, "events").fragments) == 3
+    assert multiset(table) == before
+    assert table.get(1234) == {"id": 1234, "kind": "b", "x": 617.0}
+    table.update({"kind": "'c'"}, "id = 1250")
+    table.upsert(events(1260, 1, "d"))
+    assert there.flush("events")["events"].rows == 2
+    assert table.count("kind = 'b'") == 808
+    assert lake.check(deep=True).whole
 
 
 def test_a_deep_check_by_tasks_finds_what_the_lake_finds(lake: phalanx.Lake, there: SparkLake) -> None:

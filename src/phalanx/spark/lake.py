@@ -22,6 +22,7 @@ from phalanx.spark.upkeep import Runner
 from phalanx.tables.stage import ROWS_PER_FILE
 from phalanx.txn.transaction import Isolation
 from phalanx.upkeep.check import Report, check
+from phalanx.upkeep.flush import Flushed, flush
 from phalanx.upkeep.optimize import Done, Optimized, Options, optimize, optimize_all
 
 
@@ -111,6 +112,13 @@ class SparkLake:
     ) -> SparkTransaction:
         """A transaction that also takes data frames, for any number of tables: `txn.write("orders", frame)`."""
         return SparkTransaction(self.lake, self.spark, note, token=token, timeout=timeout, isolation=isolation)
+
+    def flush(self, name: str | None = None, *, timeout: float = 3600.0) -> dict[str, Flushed]:
+        """As `Lake.flush`, with the rows of a large tail written by tasks."""
+        core = self.lake.core
+        names = [name] if name else self.lake.tables()
+        deadline = core.deadline(timeout)
+        return {one: flush(core, self.lake[one].id, deadline, self._runner.write) for one in names}
 
     def optimize(
         self,

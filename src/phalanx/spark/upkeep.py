@@ -24,12 +24,17 @@ from phalanx.tables import index as indexes
 from phalanx.tables import rewrite
 from phalanx.tables.dataset import Version
 from phalanx.tables.stage import Written, heard
+from phalanx.tail.payload import decode_rows, encode_rows
+from phalanx.tail.writeout import written_here
 from phalanx.txn.bulk import Large, with_keys
 from phalanx.txn.core import Core, Found
 from phalanx.upkeep.groups import rewritten_here
 
 MANY_ROWS = 5_000_000
 """Rows of a head whose keys are looked through by tasks rather than by the driver."""
+
+FLUSHED_ROWS = 200_000
+"""Rows of a tail that are written out by tasks rather than by the driver."""
 
 _ANSWER = pa.schema({"answer": pa.binary()})
 
@@ -41,6 +46,7 @@ class Runner:
         self._spark = spark
         self._reach = where
         self.many_rows = MANY_ROWS
+        self.flushed_rows = FLUSHED_ROWS
 
     def many(self, core: Core, found: Found) -> bool:
         """Whether a head is so large that tasks should look for the rows that an upsert replaces."""
@@ -74,6 +80,23 @@ class Runner:
 
         made: Any = pickle.loads(self._run(f"building index {spec.name!r}", 1, work)[0])  # noqa: S301 - as above
         return made if isinstance(made, indexes.Built) else None
+
+    def write(self, head: Version, rows: pa.Table) -> Written:
+        """Write the rows of a tail as fragments: each task some of them, if they are many."""
+        if rows.num_rows < self.flushed_rows:
+            return written_here(head, rows)
+        reach, table, manifest = self._reach, head.table, head.manifest
+        count = parallelism(self._spark)
+        size = -(-rows.num_rows // count)
+        parts = [encode_rows(rows.slice(first, size).combine_chunks()) for first in range(0, rows.num_rows, size)]
+
+        def work(number: int) -> bytes:
+            written = written_here(reach.datasets().own(table, manifest), decode_rows(parts[number]))
+            reach.sync(table, written.files)
+            return pickle.dumps(written.told())
+
+        answers = self._run("writing rows out", len(parts), work)
+        return heard([one for answer in answers for one in pickle.loads(answer)])  # noqa: S301 - of our own task
 
     def replaced(self, head: Version, large: Large, key: tuple[str, ...]) -> Ids:
         """The rows of a head whose keys staged rows have: each task looks through some fragments."""

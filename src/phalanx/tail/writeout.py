@@ -4,7 +4,7 @@ Rows get fresh row ids (rule C4): hidden rows are deleted from the version they 
 without being written again, and the rows in memory become fragments. Nothing is visible until an entry names the result.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
@@ -31,7 +31,16 @@ class WrittenOut(msgspec.Struct, frozen=True):
     moved: Ids
 
 
-def write_out(overlay: Overlay, datasets: Datasets) -> WrittenOut:
+Writer = Callable[[Version, pa.Table], Written]
+"""Writes rows as fragments of a table, in their order."""
+
+
+def written_here(head: Version, rows: pa.Table) -> Written:
+    """Rows in memory as fragments."""
+    return write(head, pa.RecordBatchReader.from_batches(rows.schema, rows.combine_chunks().to_batches()))
+
+
+def write_out(overlay: Overlay, datasets: Datasets, writer: Writer = written_here) -> WrittenOut:
     """Write the overlay as a detached version of its table, on top of its head."""
     table, limit = overlay.shape.table, overlay.head.next_row_id
     head = datasets.open(table, overlay.head.manifest)
@@ -63,8 +72,7 @@ def write_out(overlay: Overlay, datasets: Datasets) -> WrittenOut:
             fresh += written.rows
     living = overlay.memory.living()
     if living.num_rows:
-        reader = pa.RecordBatchReader.from_batches(living.schema, living.combine_chunks().to_batches())
-        parts.append(write(head, reader))
+        parts.append(writer(head, living))
         moved.append(overlay.memory.living_identities())
         fresh += living.num_rows
     longer = extend(datasets, head, parts)

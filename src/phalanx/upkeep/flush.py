@@ -15,7 +15,7 @@ from phalanx.errors import ConflictError
 from phalanx.log import item as it
 from phalanx.pins import Pin
 from phalanx.runs import encode_ids
-from phalanx.tail.writeout import WrittenOut, write_out
+from phalanx.tail.writeout import Writer, WrittenOut, write_out, written_here
 from phalanx.txn.core import Core, Found, locate
 
 log = logging.getLogger("phalanx.upkeep")
@@ -32,7 +32,7 @@ class Flushed(msgspec.Struct, frozen=True):
     version: int | None
 
 
-def flush(core: Core, table: str, deadline: Deadline) -> Flushed:
+def flush(core: Core, table: str, deadline: Deadline, writer: Writer = written_here) -> Flushed:
     """Write out what the tail of a table holds now; whoever does it, it is done when this returns."""
     wanted = locate(core.refresh(), table).contents
     for _ in range(ATTEMPTS):
@@ -46,7 +46,7 @@ def flush(core: Core, table: str, deadline: Deadline) -> Flushed:
             return Flushed(0, 0, None)
         core.datasets.look_for_intruders(table)
         pin = core.pins.staging()
-        out = write_out(core.overlays.at(here.shape, contents), core.datasets)
+        out = write_out(core.overlays.at(here.shape, contents), core.datasets, writer)
         try:
             version = _commit(core, here, out, deadline, pin)
         except ConflictError as error:
