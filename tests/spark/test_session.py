@@ -1,6 +1,7 @@
 """Finding Java, and a session that needs no setting up."""
 
-import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,36 +78,51 @@ STARTS = """
 import phalanx.spark
 from phalanx.errors import UnsupportedError
 try:
-    print("counted", phalanx.spark.session("local[1]", memory="512m").range(10).count())
+    phalanx.spark.session("local[1]", memory="512m")
 except UnsupportedError as error:
     print("refused", error)
 """
 BROKEN = """#!/bin/sh
-[ "$1" = "-version" ] && exec "{java}" "$@"
-if [ ! -e "{seen}" ]; then
-    {often}touch "{seen}"
-    echo "there is no memory" >&2
-    exit 1
-fi
-exec "{java}" "$@"
+[ "$1" = "-version" ] && echo 'openjdk version "17.0.2"' >&2 && exit
+echo "there is no memory" >&2
+exit 1
 """
 
 
-@pytest.mark.parametrize("always", [False, True])
-def test_a_java_that_ends_at_once_is_tried_again_and_then_told_of(tmp_path: Path, always: bool) -> None:
-    """Once is an accident; twice is said in a sentence, with what Java says, and no trace of a gateway."""
-    found = java.find_java()
-    real = Path(found.home, "bin", "java") if found.home else Path(str(shutil.which("java")))
+def test_a_java_that_ends_at_once_is_told_of_in_a_sentence(tmp_path: Path) -> None:
+    """With what Java says, and no trace of a gateway."""
     broken = tmp_path / "home" / "bin" / "java"
     broken.parent.mkdir(parents=True)
-    broken.write_text(BROKEN.format(java=real, seen=tmp_path / "seen", often=": " if always else ""))
+    broken.write_text(BROKEN)
     broken.chmod(0o755)
     done = run_program(STARTS, cwd=tmp_path, JAVA_HOME=str(broken.parents[1]))
     assert done.returncode == 0, done.stderr
-    if always:
-        assert "refused Spark's Java ended before Spark began, twice: exit code 1, there is no memory" in done.stdout
-    else:
-        assert "counted 10" in done.stdout
+    assert "refused Spark's Java ended before Spark began: exit code 1, there is no memory" in done.stdout
+
+
+BESIDE = """
+import os, signal, sys, time
+import lancedb
+import phalanx.spark
+lancedb.connect(sys.argv[1]).create_table("t", [{"id": 1}])
+spark = phalanx.spark.session("local[1]", memory="512m")
+print("counted", spark.range(10).count())
+try:
+    os.killpg(0, signal.SIGINT)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+print("again", spark.range(7).count())
+spark.stop()
+"""
+
+
+def test_java_is_started_beside_lancedb_and_outlives_ctrl_c(tmp_path: Path) -> None:
+    """No Python runs in a fork of a process in which LanceDB has threads; Ctrl-C is this program's business only."""
+    command = [sys.executable, "-c", BESIDE, str(tmp_path / "db")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240, process_group=0)
+    assert done.stdout.splitlines() == ["counted 10", "interrupted", "again 7"], done.stderr
+    assert "fork" not in done.stderr
 
 
 def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:

@@ -5,9 +5,11 @@ local mode, and a log that leaves errors to exceptions. A session that the user 
 """
 
 import sys
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
+from pyspark import java_gateway
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -18,7 +20,6 @@ from phalanx.spark.java import find_java, why_not
 BATCH = 1 << 16
 """Rows of an Arrow batch on its way between the JVM and Python: a quarter of the time of the usual 10,000 and less."""
 
-_JAVA_ENDED = "JAVA_GATEWAY_EXITED"
 _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -63,22 +64,30 @@ def session(
     builder = SparkSession.builder.master(where).appName(app)
     for key, value in {**chosen, "spark.log.level": log, **(settings or {})}.items():
         builder = builder.config(key, value)
-    with warnings.catch_warnings():
-        # Lance warns of forks; Spark's start is one that becomes another program at once.
-        warnings.filterwarnings("ignore", message="lance is not fork-safe")
-        return _started(builder)
+    try:
+        with _unforked():
+            return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise UnsupportedError(f"Spark's Java ended before Spark began: {why_not()}") from None
 
 
-def _started(builder: SparkSession.Builder) -> SparkSession:
-    """Start Spark; once more if its Java ended at once, which on a machine that is short of something it may do."""
+@contextmanager
+def _unforked() -> Iterator[None]:
+    """Start Java without a moment in which Python runs in a forked copy of this process.
+
+    Spark asks for one, to keep Ctrl-C from Java. Lance and LanceDB have threads that such a copy lacks, and LanceDB does
+    work in it, of which it may die. A process group of its own keeps Ctrl-C away as well.
+    """
+    names = vars(java_gateway)
+    start = names["Popen"]
+
+    def started(command: Sequence[str], **how: Any) -> Any:  # noqa: ANN401 - whatever Spark asks for
+        return start(command, **{**how, "preexec_fn": None, "process_group": 0})
+
+    names["Popen"] = started
     try:
-        return builder.getOrCreate()
-    except PySparkRuntimeError as error:
-        if error.getCondition() != _JAVA_ENDED:
-            raise
-    try:
-        return builder.getOrCreate()
-    except PySparkRuntimeError as error:
-        if error.getCondition() != _JAVA_ENDED:
-            raise
-        raise UnsupportedError(f"Spark's Java ended before Spark began, twice: {why_not()}") from None
+        yield
+    finally:
+        names["Popen"] = start
