@@ -16,7 +16,7 @@ from typing import Any, Self
 import msgspec
 import pyarrow as pa
 
-from phalanx.data import Source, conform
+from phalanx.data import Source, bytes_of, conform
 from phalanx.errors import CommitUnknownError, InvalidInputError, PhalanxError, SchemaChangedError, UnavailableError
 from phalanx.log.ack import Ack
 from phalanx.log.action import Action
@@ -34,6 +34,7 @@ MOST_WAITING = 100_000
 """Rows that may wait in memory; beyond, producers wait."""
 MOST_TOGETHER = 20_000
 """Rows in one transaction."""
+_LITTLE = 1 << 16
 MOST_BYTES = 4 << 20
 """Bytes of rows in one transaction: many large rows become several."""
 
@@ -211,12 +212,13 @@ class Writer:
         for deletes, run in groupby(batch, key=_deletes):
             good, rows = self._readable(list(run), deletes=deletes)
             for part in _cut(rows) if good else ():
-                if parcel.size and parcel.size + part.nbytes > MOST_BYTES:
+                size = bytes_of(part, _LITTLE)
+                if parcel.size and parcel.size + size > MOST_BYTES:
                     yield parcel
                     parcel = Parcel([], [], Cargo())
                 parcel.taken += good[: part.num_rows]
                 parcel.actions.append(self._item(parcel.cargo, part, deletes=deletes))
-                parcel.size += part.nbytes
+                parcel.size += size
                 good = good[part.num_rows :]
         if parcel.actions:
             yield parcel
@@ -269,7 +271,7 @@ class Writer:
 
 def _cut(rows: pa.Table) -> Iterator[pa.Table]:
     """The rows in order, in parts that are small enough, or a single row."""
-    if rows.num_rows <= 1 or rows.nbytes <= MOST_BYTES:
+    if rows.num_rows <= 1 or bytes_of(rows, MOST_BYTES) <= MOST_BYTES:
         yield rows
         return
     middle = rows.num_rows // 2

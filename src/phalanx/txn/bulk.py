@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from phalanx.data import Source
+from phalanx.data import Source, bytes_of
 from phalanx.errors import InvalidInputError
 from phalanx.log import item as it
 from phalanx.pins import Pin
@@ -86,9 +86,9 @@ def take_in(given: Source, key: tuple[str, ...], *, stage: bool | None) -> Small
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in checked if not stage else ():
-        held.append(batch)
         rows += batch.num_rows
-        size += batch.nbytes
+        size += batch.nbytes if held else bytes_of(batch, INLINE_BYTES)
+        held.append(batch)
         if stage is None and (rows > INLINE_ROWS or size > INLINE_BYTES):
             return Source(given.schema, itertools.chain(held, checked))
     if stage:
