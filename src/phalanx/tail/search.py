@@ -41,7 +41,7 @@ class Search:
         self._reading = reading
         self._schema = reading.overlay.shape.schema
         self._names = list(self._schema.names if columns is None else columns)
-        unknown = [name for name in self._names if name not in self._schema.names]
+        unknown = [name for name in self._names if self._schema.get_field_index(name) < 0]
         if unknown:
             raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(self._schema.names)}")
         self._predicate = None if where is None else plan_predicate(where, self._schema)
@@ -52,17 +52,23 @@ class Search:
         name = self._vector_column(column)
         query = self._query(vector, name, metric, options)
         segments, held = self._reading.overlay.segments, self._reading.overlay.memory
-        exactly = np.asarray(query["q"], dtype=np.float64)
         parts = [self._near_in(segment, query) for segment in segments]
         if held.count() or not parts:
-            parts.append(self._near_in_memory(name, exactly, metric))
-        wanted = pa.schema([*(self._schema.field(one) for one in self._names), pa.field(DISTANCE, pa.float32())])
-        chosen = [part.select(wanted.names) for part in parts]
-        chosen = [part if part.schema.equals(wanted) else part.cast(wanted) for part in chosen]
-        together = chosen[0] if len(chosen) == 1 else pa.concat_tables(chosen)
-        order = np.argsort(together.column(DISTANCE).to_numpy(), kind="stable")[: self._k]
-        in_order = (order == np.arange(len(order))).all()
-        return together.slice(0, len(order)) if in_order else together.take(order)
+            parts.append(self._near_in_memory(name, query["q"].to_numpy().astype(np.float64), metric))
+        return self._best(parts)
+
+    def _best(self, parts: list[pa.Table]) -> pa.Table:
+        """The k nearest of all parts. One part alone is mostly in order already, with just these columns."""
+        names = [*self._names, DISTANCE]
+        found = parts[0]
+        if len(parts) > 1 or found.column_names != names:
+            wanted = pa.schema([*(self._schema.field(one) for one in self._names), pa.field(DISTANCE, pa.float32())])
+            chosen = [part.select(names) for part in parts]
+            found = pa.concat_tables([part if part.schema.equals(wanted) else part.cast(wanted) for part in chosen])
+        distances = found.column(DISTANCE).to_numpy()
+        if found.num_rows <= self._k and (distances[1:] >= distances[:-1]).all():
+            return found
+        return found.take(np.argsort(distances, kind="stable")[: self._k])
 
     def by_text(self, version: Version, text: str, column: str | None) -> pa.Table:
         """The k rows that match best, best first, with their score; `version` is the table written out."""
@@ -96,9 +102,9 @@ class Search:
     def _query(self, vector: Vector, column: str, metric: str, options: Mapping[str, Any]) -> dict[str, Any]:
         if metric not in METRICS:
             raise InvalidInputError(f"there is no metric {metric!r}; there is: {', '.join(METRICS)}")
-        unknown = sorted(set(options) - _OPTIONS)
-        if unknown:
-            raise InvalidInputError(f"a search has no option {unknown[0]!r}; there is: {', '.join(sorted(_OPTIONS))}")
+        if not options.keys() <= _OPTIONS:
+            unknown = min(options.keys() - _OPTIONS)
+            raise InvalidInputError(f"a search has no option {unknown!r}; there is: {', '.join(sorted(_OPTIONS))}")
         size = self._schema.field(column).type.list_size
         try:
             given = np.asarray(vector, dtype=np.float32)
@@ -106,7 +112,7 @@ class Search:
             given = np.empty(0, dtype=np.float32)
         if given.shape != (size,) or not np.isfinite(given).all():
             raise InvalidInputError(f"column {column!r} holds vectors of {size} numbers: give one such vector")
-        return {"column": column, "q": given, "k": self._k, "metric": metric, "refine_factor": 1, **options}
+        return {"column": column, "q": pa.array(given), "k": self._k, "metric": metric, "refine_factor": 1, **options}
 
     def _near_in(self, segment: Segment, query: Mapping[str, Any]) -> pa.Table:
         version = self._reading.version(segment.manifest)
