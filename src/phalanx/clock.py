@@ -97,6 +97,11 @@ def set_variable(name: str, value: str) -> None:
     os.environ[name] = value
 
 
+def stand_back(by: int = 10) -> None:
+    """Let other processes go first on a busy processor, for the rest of this one's life."""
+    os.nice(by)
+
+
 _handles = itertools.count(1)
 
 

@@ -185,17 +185,17 @@ def test_the_deaths_are_at_every_kind_of_step(lakes: Path, tmp_path: Path) -> No
     assert seen == {"write", "commit", "run", "build", "persist", "put tables", "put log", AFTER}
 
 
-def forgetful(overlay: Overlay, datasets: Datasets) -> writeout.WrittenOut:
+def forgetful(overlay: Overlay, datasets: Datasets, writer: writeout.Writer) -> writeout.WrittenOut:
     """Planted: a flush that forgets which rows of the head the tail hides."""
     bare = tuple(msgspec.structs.replace(one, hidden=NO_IDS) if one.is_head else one for one in overlay.segments)
-    return writeout.write_out(msgspec.structs.replace(overlay, segments=bare), datasets)
+    return writeout.write_out(msgspec.structs.replace(overlay, segments=bare), datasets, writer)
 
 
 def one_less(datasets: Datasets, head: Version, rewritten: rewrite.Rewritten) -> Version:
     """Planted: a rewrite that drops a row."""
     placed = PLACE(datasets, head, rewritten)
     assert placed is not None
-    return rewrite.hide(datasets, placed, rewritten.alive[:1])
+    return rewrite.hide(datasets, placed, rewrite.alive_in(rewritten.base, rewritten.old)[:1])
 
 
 @pytest.mark.parametrize(

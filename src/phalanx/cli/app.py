@@ -28,6 +28,7 @@ from phalanx.cli import (
     upkeep,
 )
 from phalanx.cli.output import exit_code
+from phalanx.clock import stand_back
 from phalanx.errors import PhalanxError
 
 app = typer.Typer(
@@ -81,8 +82,14 @@ app.command("check")(check.check)
 app.command("repair")(repair.repair)
 
 
+_CAN_WAIT = {"optimize", "prune", "check"}
+"""Verbs whose work is nobody's hurry: writers beside them go first."""
+
+
 def main() -> None:
     """Run the command line; errors end in one line, Ctrl-C (130) and a closed pipe (1) in none: typer sees to those."""
+    if len(sys.argv) > 1 and sys.argv[1] in _CAN_WAIT:
+        stand_back()
     try:
         app()
     except PhalanxError as error:

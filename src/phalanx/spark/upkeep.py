@@ -62,10 +62,10 @@ class Runner:
             made = rewritten_here(datasets.own(table, manifest), group)
             written = Written(made.new, 0)
             reach.sync(table, written.files)
-            return pickle.dumps((written.told(), encode_ids(made.alive)))
+            return pickle.dumps(written.told())
 
-        fragments, alive = pickle.loads(self._run("rewriting fragments", 1, work)[0])  # noqa: S301 - of our own task
-        return rewrite.Rewritten(group.fragments, heard(fragments).fragments, decode_ids(alive))
+        fragments = pickle.loads(self._run("rewriting fragments", 1, work)[0])  # noqa: S301 - of our own task
+        return rewrite.Rewritten(group.fragments, heard(fragments).fragments, bare)
 
     def build(self, head: Version, spec: it.Index, fragments: Sequence[int]) -> indexes.Built | None:
         """Build a segment of an index."""

@@ -68,7 +68,7 @@ def run(version: Version, group: Group) -> Rewritten:
         ids = _ids(keys)[_order(keys, group.sort_by)]
         reader = pa.RecordBatchReader.from_batches(version.scan(names, limit=0).schema, _fetched(version, names, ids))
     written = stage.write(version, reader)
-    return Rewritten(group.fragments, _with_ids(written.fragments, ids), np.sort(ids))
+    return Rewritten(group.fragments, _with_ids(written.fragments, ids), version)
 
 
 def _runs(version: Version, columns: Sequence[str], fragments: Sequence[int]) -> list[tuple[list[int], bool]]:

@@ -21,7 +21,8 @@ from lance.dataset import LanceOperation
 from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction, CompactionOptions, CompactionTask
 
-from phalanx.tables.dataset import ROW_ID, Datasets, Ids, Version, manifest_name
+from phalanx.runs import NO_IDS, Ids
+from phalanx.tables.dataset import ROW_ID, Datasets, Version, manifest_name
 from phalanx.tables.index import segments
 from phalanx.tables.speaking import speaking
 from phalanx.tables.stage import hide
@@ -46,11 +47,11 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Rewritten(msgspec.Struct, frozen=True):
-    """What became of a group: on disk, in no version yet. `alive` are the row ids that were written."""
+    """What became of a group, as it was in `base`: on disk, in no version yet."""
 
     old: tuple[int, ...]
     new: list[FragmentMetadata]
-    alive: Ids
+    base: Version
 
     @property
     def size(self) -> int:
@@ -117,18 +118,17 @@ def data_size(fragment: FragmentMetadata) -> int:
 def run(version: Version, group: Group) -> Rewritten:
     """Write a group's rows anew."""
     task: Any = CompactionTask
-    alive = alive_in(version, group.fragments)
     with speaking("rewriting fragments"):
         result = task.from_json(group.task).execute(version.dataset)
         new = [FragmentMetadata.from_json(json.dumps(one)) for one in json.loads(result.json())["new_fragments"]]
-    return Rewritten(group.fragments, new, alive)
+    return Rewritten(group.fragments, new, version)
 
 
 def place(datasets: Datasets, head: Version, rewritten: Rewritten) -> Version | None:
     """The head with the new fragments for the old ones; None if one of the old ones is no longer there."""
     if not set(rewritten.old) <= set(head.fragments):
         return None
-    gone = np.setdiff1d(rewritten.alive, alive_in(head, rewritten.old), assume_unique=True)
+    gone = gone_since(rewritten.base, head, rewritten.old)
     longer = datasets.commit(head, LanceOperation.Append(rewritten.new))
     if _unfit(head, frozenset(rewritten.old)):
         made = datasets.commit(longer, LanceOperation.Delete([], list(rewritten.old), "rewritten"))
@@ -147,6 +147,17 @@ def _unfit(head: Version, old: frozenset[int]) -> bool:
     having = [segment for segment in segments(head) if segment.fragments & old]
     gone = bool(having) and any(head.fragment(one).num_deletions for one in old)
     return gone or any(not old <= segment.fragments for segment in having)
+
+
+def gone_since(base: Version, head: Version, fragments: Sequence[int]) -> Ids:
+    """The row ids of rows of fragments that were deleted since. Mostly none were: their marks of deletion tell."""
+    if all(_marks(base, one) == _marks(head, one) for one in fragments):
+        return NO_IDS
+    return np.setdiff1d(alive_in(base, fragments), alive_in(head, fragments), assume_unique=True)
+
+
+def _marks(version: Version, fragment: int) -> object:
+    return version.fragment(fragment).metadata.to_json()["deletion_file"]
 
 
 def alive_in(version: Version, fragments: Sequence[int]) -> Ids:

@@ -6,6 +6,7 @@ there nothing left to place.
 """
 
 import logging
+import threading
 from collections.abc import Callable
 from enum import Enum
 
@@ -64,6 +65,7 @@ class Groups:
         self._rewriter = rewriter or rewritten_here
         self._table = table
         self._deadline = deadline
+        self._placing = threading.Lock()
         self.by = f"{core.committer.writer}/{core.clock.token(4).hex()}"
 
     def claims(self, contents: Contents) -> tuple[Claimed, ...]:
@@ -132,7 +134,11 @@ class Groups:
             log.debug("a claim of table %s is left to expire: %s", self._table, error)
 
     def _commit(self, planned: Contents, made: rewrite.Rewritten, pin: Pin) -> Outcome:
-        """Place what was written on each newer head, until it lands."""
+        """Place what was written on each newer head, until it lands; one group at a time, or they move each other's head."""
+        with self._placing:
+            return self._land(planned, made, pin)
+
+    def _land(self, planned: Contents, made: rewrite.Rewritten, pin: Pin) -> Outcome:
         core, table = self._core, self._table
         for _ in range(ATTEMPTS):
             contents = locate(core.refresh(), table).contents
