@@ -3,9 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from phalanx.clock import environment
 from tests.servers import Server, start_azure, start_s3
+
+
+settings.register_profile("phalanx", deadline=None)  # how long an example takes says more of the machine than of us
+settings.load_profile("phalanx")
 
 
 @pytest.fixture(scope="session", autouse=True)

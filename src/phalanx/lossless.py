@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import types
 
+_TAKEN_WHOLE = {kind.id for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.float64())}
+"""Kinds of which Arrow itself refuses what does not fit: there is nothing to look for."""
 _Leaves = Iterator[tuple[pa.DataType, pa.DataType]]
 
 
@@ -24,12 +26,18 @@ def column(values: Any, kind: pa.DataType) -> "pa.Array[Any]":  # noqa: ANN401 -
     if not isinstance(values, list) and hasattr(values, "__array__") and str(getattr(values, "dtype", "")) != "object":
         return recast(_whole(pa.array(values)), kind)
     held = values if isinstance(values, list) else list(values)
-    _require_uncut(held, kind)
+    if kind.id not in _TAKEN_WHOLE:
+        _require_uncut(held, kind)
     try:
         made = _whole(pa.array(held, kind))
     except (TypeError, UnicodeEncodeError) as error:  # of Python's own, from somewhere inside
         raise pa.ArrowTypeError(str(error)) from error
-    if _rounds(kind) and (found := _infinite(made)) and found > sum(map(_infinite_in, held)):
+    if (
+        kind.id not in _TAKEN_WHOLE
+        and _rounds(kind)
+        and (found := _infinite(made))
+        and found > sum(map(_infinite_in, held))
+    ):
         raise pa.ArrowInvalid(f"a number is too large for {kind}: use another type")
     return made
 
