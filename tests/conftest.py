@@ -8,7 +8,6 @@ from hypothesis import settings
 from phalanx.clock import environment
 from tests.servers import Server, start_azure, start_s3
 
-
 settings.register_profile("phalanx", deadline=None)  # how long an example takes says more of the machine than of us
 settings.load_profile("phalanx")
 
