@@ -82,6 +82,14 @@ def test_every_damage_is_found_or_harmless(source: Path, tmp_path: Path) -> None
     assert not wrong, "\n".join(wrong)
 
 
+def _differs(folder: Path, before: object) -> bool:
+    """Whether rows are others by now; what cannot be read is not silent."""
+    try:
+        return held(folder) != before
+    except PhalanxError:
+        return False
+
+
 def test_without_checksums_flipped_bits_change_rows_and_nobody_notices(tmp_path: Path) -> None:
     """Why there are checksums, and that this test would notice if there were none."""
     folder = tmp_path / "lake"
@@ -93,7 +101,7 @@ def test_without_checksums_flipped_bits_change_rows_and_nobody_notices(tmp_path:
             copy = damaged(folder, tmp_path / str(number), damage)
             report = deep(copy)
             assert report.unrecorded > 0, "it is said that nothing is known of the bytes"
-            silent += report.whole and held(copy) != before
+            silent += report.whole and _differs(copy, before)
             shutil.rmtree(copy)
             if silent:
                 return

@@ -119,13 +119,13 @@ def test_a_flush_that_fails_at_any_step_is_made_up_for_by_the_next(source: Path,
     assert seen == {"write_fragments", "commit", "delete_rows", "persist", "put tables", "put log"}
 
 
-def skipping(overlay: Overlay, datasets: Datasets) -> writeout.WrittenOut:
+def skipping(overlay: Overlay, datasets: Datasets, writer: writeout.Writer) -> writeout.WrittenOut:
     """Planted: what a flush before was to write out is not written out again."""
     later = [row for row in overlay.memory.living().to_pylist() if row["v"] in MORE["v"]]
     left = memory.empty(overlay.shape.schema, overlay.shape.key).add(
         pa.Table.from_pylist(later, overlay.shape.schema), -np.arange(1, len(later) + 1), overlay.shape.key
     )
-    return WRITE_OUT(msgspec.structs.replace(overlay, memory=left), datasets)
+    return WRITE_OUT(msgspec.structs.replace(overlay, memory=left), datasets, writer)
 
 
 WRITE_OUT = writeout.write_out
