@@ -104,7 +104,7 @@ def _compete(bench: Bench, section: Section, ask: dict[str, Ask], queries: Vecto
         section.row(PLAIN, LEFT_OUT)
     for name in list(ask)[1:]:
         ratio = median(section.samples[OURS]) / median(section.samples[name])
-        section.ratio(f"latency: {OURS} / {name}, medians", ratio, LATENCY if name == SAME else None)
+        section.ratio(f"latency: {OURS} / {name}, medians", ratio, LATENCY)
         section.ratio(f"recall: {OURS} / {name}", recalls[OURS] / recalls[name], RECALL)
 
 
