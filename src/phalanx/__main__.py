@@ -1,5 +1,5 @@
 """`python -m phalanx` is the command line."""
 
-from phalanx.cli.app import main
+from phalanx.cli.program import main
 
 main()

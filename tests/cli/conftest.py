@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import phalanx
-from phalanx.cli.app import main
+from phalanx.cli.program import main
 from tests.cli.running import Result, Run
 
 COLUMNS = pa.schema([("id", pa.int64())])

@@ -28,7 +28,6 @@ from phalanx.cli import (
     upkeep,
 )
 from phalanx.cli.output import exit_code
-from phalanx.clock import stand_back
 from phalanx.errors import PhalanxError
 
 app = typer.Typer(
@@ -82,14 +81,8 @@ app.command("check")(check.check)
 app.command("repair")(repair.repair)
 
 
-_CAN_WAIT = {"optimize", "prune", "check"}
-"""Verbs whose work is nobody's hurry: writers beside them go first."""
-
-
-def main() -> None:
-    """Run the command line; errors end in one line, Ctrl-C (130) and a closed pipe (1) in none: typer sees to those."""
-    if len(sys.argv) > 1 and sys.argv[1] in _CAN_WAIT:
-        stand_back()
+def run() -> None:
+    """Run the verb; errors end in one line, Ctrl-C (130) and a closed pipe (1) in none: typer sees to those."""
     try:
         app()
     except PhalanxError as error:
@@ -99,7 +92,3 @@ def main() -> None:
         typer.echo(f"phalanx: cannot print the answer: {error}", err=True)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(74)
-
-
-if __name__ == "__main__":
-    main()
