@@ -145,6 +145,14 @@ def test_deleting_is_idempotent(store: Store) -> None:
     store.delete([layout.entry(2)])
 
 
+def test_deleting_many_at_once(store: Store) -> None:
+    """Several hundred names, some of which are absent and some given twice: exactly the named ones are gone."""
+    for position in range(450, 470):
+        put(store, layout.entry(position), b"x")
+    store.delete([layout.entry(position) for position in (*range(460), *range(440, 460))])
+    assert names(store, "log") == [layout.entry(position) for position in range(460, 470)]
+
+
 def test_a_deleted_name_is_free_again(store: Store) -> None:
     """A name is taken only while its object exists."""
     put(store, "floor/1", b"old")
