@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import phalanx
 from phalanx.errors import InvalidInputError, NotFoundError
 from phalanx.spark import SparkLake
-from phalanx.spark.parts import balanced
+from phalanx.spark.parts import LEAST_ROWS, balanced, shared
 from tests.spark.rows import EVENTS, events
 
 KINDS = pa.schema(
@@ -181,6 +181,39 @@ def test_fragments_are_shared_out_evenly(tasks: int) -> None:
     loads = [sum(rows[one] for one in group) for group in groups]
     assert len(groups) == min(tasks, 11)
     assert max(loads) - min(loads) <= max(rows.values())
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 8, 40])
+@pytest.mark.parametrize(
+    "rows", [{}, {4: 7}, {4: 5 * LEAST_ROWS}, {1: 9 * LEAST_ROWS + 5, 2: 0, 7: 11, 8: LEAST_ROWS}], ids=str
+)
+def test_large_fragments_are_cut(rows: dict[int, int], tasks: int) -> None:
+    """Every row belongs to one share, small fragments stay whole, and no part of one is smaller than is worth a task."""
+    seen = {number: [0] * many for number, many in rows.items()}
+    for share in shared(rows, tasks):
+        for fragment in share.fragments:
+            for place in share.rows or range(rows[fragment]):
+                seen[fragment][place] += 1
+        assert share.rows is None or len(share.rows) >= LEAST_ROWS // 2
+    assert all(set(places) <= {1} for places in seen.values())
+    assert {number for share in shared(rows, tasks) for number in share.fragments} == set(rows)
+
+
+def test_parts_of_a_fragment_are_all_of_it(lake: phalanx.Lake, there: SparkLake) -> None:
+    """A fragment that is cut, with rows deleted everywhere and changes pending, is read whole, each row once."""
+    count = 3 * LEAST_ROWS
+    table = lake.create_table("large", pa.schema([("id", pa.int64()), ("v", pa.int64())]), key="id")
+    table.append(pa.table({"id": range(count), "v": range(count)}), stage=True)
+    table.delete("id % 7 = 3")
+    lake.flush("large")
+    table.upsert([{"id": 5, "v": -5}])
+    frame = there.table("large")
+    assert frame.rdd.getNumPartitions() > 1
+    expected = table.to_arrow()
+    answer = frame.selectExpr("count(*)", "count(distinct id)", "sum(id)", "sum(v)").first()
+    assert answer is not None
+    ids, values = (sum(expected[name].to_pylist()) for name in ("id", "v"))
+    assert tuple(answer) == (expected.num_rows, expected.num_rows, ids, values)
 
 
 def test_no_plan_and_no_error_shows_a_secret(tmp_path: Path) -> None:

@@ -1,11 +1,12 @@
-"""A table at one snapshot as work for many tasks: balanced groups of fragments of one Lance version.
+"""A table at one snapshot as work for many tasks: balanced groups of fragments of one Lance version, or parts of large ones.
 
 The driver decides what is read; tasks only open what they are told: the tail is part of it, written out as a version that
 nobody else sees. So all tasks of a job, and their repetitions, read the same rows, whatever is committed meanwhile (I5).
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -24,11 +25,26 @@ from phalanx.txn.core import Core, Found
 ROWS_PER_TASK = 4 << 20
 """A task reads a few fragments of full size: starting one costs as much as reading some ten thousand rows."""
 
+LEAST_ROWS = 1 << 18
+"""A fragment is cut into parts that have at least so many rows."""
+
 Group = tuple[int, ...]
 
 
+class Share(msgspec.Struct, frozen=True):
+    """What one task reads: some fragments, or one of them from a row to another, of those that live."""
+
+    fragments: Group
+    bounds: tuple[int, int] | None = None
+
+    @property
+    def rows(self) -> range | None:
+        """The places of the rows; None if it is all of them."""
+        return None if self.bounds is None else range(*self.bounds)
+
+
 class Scan(msgspec.Struct, frozen=True):
-    """Which rows and columns of which version are read, in which groups of fragments."""
+    """Which rows and columns of which version are read, in which shares."""
 
     reach: Reach
     name: str
@@ -37,7 +53,7 @@ class Scan(msgspec.Struct, frozen=True):
     schema: pa.Schema
     columns: tuple[str, ...]
     where: str | None
-    groups: tuple[Group, ...]
+    shares: tuple[Share, ...]
     lent: tuple[Lent, ...] = ()
     """What pins it, if the process that planned it does not last."""
 
@@ -48,11 +64,11 @@ class Scan(msgspec.Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """How many groups there are."""
-        return len(self.groups)
+        """How many shares there are."""
+        return len(self.shares)
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a group, as the table has them. Runs in a task."""
+        """The rows of a share, as the table has them. Runs in a task."""
         for pin in self.lent:
             pin.renew(self.reach)
         version = self.reach.datasets().open(self.table, self.manifest)
@@ -63,14 +79,21 @@ class Scan(msgspec.Struct, frozen=True):
             pushed = None
         later = predicate if pushed is None else None
         names = [*self.columns, *(name for name in (later.columns if later else ()) if name not in self.columns)]
-        for batch in version.scan(names, where=pushed, fragments=self.groups[number], batch_size=BATCH):
+        for batch in self._batches(version, self.shares[number], names, pushed):
             kept = batch if later is None else batch.filter(later.mask(batch))
             if kept.num_rows:
                 chosen = kept.select(wanted.names)
                 yield chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
 
+    def _batches(
+        self, version: Version, share: Share, names: Sequence[str], where: str | None
+    ) -> Iterable[pa.RecordBatch]:
+        if share.rows is None:
+            return version.scan(names, where=where, fragments=share.fragments, batch_size=BATCH)
+        return version.part(names, share.fragments[0], share.rows, BATCH)
+
     def for_spark(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a group, as Spark takes them. Runs in a task."""
+        """The rows of a share, as Spark takes them. Runs in a task."""
         types = exchanged(self.wanted)
         for batch in self.rows(number):
             yield to_spark(batch, types)
@@ -111,14 +134,30 @@ def plan_scan_of(
         plan_predicate(where, schema)
     exchanged(pa.schema([schema.field(name) for name in names]))
     version = core.overlays.written_out(reading.overlay)
-    name, groups = ".".join(found.name), balanced(sizes(version), tasks)
-    scan = Scan(reach, name, version.table, version.manifest, schema, names, where, groups)
+    name, rows = ".".join(found.name), sizes(version)
+    shares = shared(rows, tasks) if where is None else tuple(map(Share, balanced(rows, tasks)))
+    scan = Scan(reach, name, version.table, version.manifest, schema, names, where, shares)
     return Planned(scan, (reading, version))
 
 
 def sizes(version: Version) -> dict[int, int]:
     """The rows of each fragment."""
     return {number: int(version.fragment(number).metadata.num_rows) for number in version.fragments}
+
+
+def shared(rows: dict[int, int], tasks: int) -> tuple[Share, ...]:
+    """Shares of about as many rows each. A fragment that is larger than that is cut; a filter would not allow it."""
+    most = max(LEAST_ROWS, -(-sum(rows.values()) // max(1, tasks)))
+    cut = [_cut(number, many, -(-many // most)) for number, many in sorted(rows.items()) if many > most]
+    whole = {number: many for number, many in rows.items() if many <= most}
+    left = max(1, tasks - sum(map(len, cut)))
+    groups = balanced(whole, left) if whole else ()
+    return (*(share for shares in cut for share in shares), *map(Share, groups))
+
+
+def _cut(fragment: int, rows: int, parts: int) -> list[Share]:
+    bounds = [rows * at // parts for at in range(parts + 1)]
+    return [Share((fragment,), both) for both in itertools.pairwise(bounds)]
 
 
 def balanced(rows: dict[int, int], tasks: int) -> tuple[Group, ...]:

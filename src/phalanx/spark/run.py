@@ -26,7 +26,7 @@ from phalanx.spark.feed import compared, compared_added
 from phalanx.spark.inputs import Changed, Input, Made
 from phalanx.spark.lake import SparkLake
 from phalanx.spark.land import Staged
-from phalanx.spark.parts import Scan, balanced
+from phalanx.spark.parts import Scan, shared
 from phalanx.spark.pipeline import Pipeline, Step
 from phalanx.spark.reach import reach
 from phalanx.spark.read import added_frame, changes_frame, parallelism, pieces_frame
@@ -201,7 +201,7 @@ class _Run:
         where = reach(self._lake), ".".join(staged.found.name), shape.table, version.manifest
         names = tuple(shape.schema.names)
         return pieces_frame(
-            self._spark, Scan(*where, shape.schema, names, None, balanced(rows, parallelism(self._spark)))
+            self._spark, Scan(*where, shape.schema, names, None, shared(rows, parallelism(self._spark)))
         )
 
 
