@@ -74,6 +74,38 @@ def test_nothing_of_a_run_is_visible_if_a_step_or_an_expectation_fails(lake: pha
     assert lake["bad"].count() == 5
 
 
+def test_keys_that_are_made_twice_and_rows_that_are_not_made_break_expectations(
+    lake: phalanx.Lake, there: SparkLake
+) -> None:
+    """A table with a key keeps one row of each: that there were two is known all the same; no rows are looked at as well."""
+    lake.create_table("events", EVENTS).append(events(0, 3))
+    lake.create_table("large", EVENTS).append(pa.Table.from_pylist(events(0, 40_000), EVENTS), stage=True)
+    lake.create_table("out", EVENTS, key="id")
+
+    def declared(sql: str, *expected: expect.Expectation) -> Pipeline:
+        doubling = Pipeline("doubling")
+        doubling.sql(
+            "doubled", sql, reads=[whole("events"), whole("large")], writes="out", mode="upsert", expect=expected
+        )
+        return doubling
+
+    for table, says in (("events", "3 of 6 rows"), ("large", "40,000 of 80,000 rows")):
+        twice = f"select * from {table} union all select * from {table}"
+        with pytest.raises(ExpectationError, match=rf"{says} have the \(id\) of another one"):
+            run_pipeline(there, declared(twice, expect.unique("id")))
+    nothing = "select * from events where false"
+    total = expect.custom(lambda frame: None if frame.count() else "there is no total")
+    with pytest.raises(ExpectationError, match="there is no total"):
+        run_pipeline(there, declared(nothing, total))
+    run_pipeline(there, declared(nothing, expect.not_null("id"), expect.unique("id"), expect.holds("x > 0")))
+
+
+def test_inputs_that_would_have_one_name_are_refused() -> None:
+    """The second would take the place of the first."""
+    with pytest.raises(InvalidInputError, match="two inputs would be called 't'"):
+        Pipeline("p").sql("s", "select 1", reads=[changes("t"), whole("t")], writes="out")
+
+
 def test_what_goes_wrong_in_a_step_is_told_in_a_sentence(lake: phalanx.Lake, there: SparkLake) -> None:
     """Python, SQL, tasks, tables: an error of Phalanx with the step's name, and no trace of Java."""
     lake.create_table("events", EVENTS).append(events(0, 4))

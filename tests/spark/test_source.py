@@ -1,5 +1,7 @@
 """The data source `phalanx`: found by itself, with options; and the defect of Spark that it works around."""
 
+import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -9,7 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, InputPartition
 
 import phalanx
-from phalanx.spark.telling import translated
+from phalanx.errors import InvalidInputError, UnavailableError
+from phalanx.spark.columns import spark_schema
+from phalanx.spark.source import PhalanxSource
+from phalanx.spark.telling import told, translated
 from tests.spark.rows import EVENTS, events, multiset
 
 
@@ -65,6 +70,9 @@ def test_a_frame_is_written_in_one_commit(spark: SparkSession, lake: phalanx.Lak
         ({"tag": "no"}, "there is no tag 'no'"),
         ({"as_of": "soon"}, "the option as_of is a time like"),
         ({"changes": "all"}, "the option changes is feed or append"),
+        ({"until": 3}, "a read has no option 'until'"),
+        ({"since": 1, "filter": "id > 3"}, "a read of changes has no option 'filter'"),
+        ({"mode": "append"}, "a read has no option 'mode'"),
     ],
 )
 def test_a_wrong_option_is_refused_in_a_sentence(
@@ -90,6 +98,8 @@ def test_a_lake_that_is_none_and_rows_that_do_not_fit_are_refused(spark: SparkSe
         ({"table": "nowhere"}, "there is no table 'nowhere'"),
         ({"lake": lake.uri + "-not"}, "no lake"),
         ({"mode": "upsert"}, "upsert needs a key"),
+        ({"rows_per_file": 0}, "the option rows_per_file is 1 at the least"),
+        ({"filter": "id > 1"}, "a write has no option 'filter'"),
     ):
         with pytest.raises(PySparkException, match=says):
             rows.write.format("phalanx").options(**({"lake": lake.uri, "table": "events"} | options)).mode(
@@ -158,3 +168,44 @@ def test_phalanx_pushes_no_filter_and_the_same_frames_are_right(spark: SparkSess
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
     assert sorted(row.id for row in both) == [0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"filter": "id > 3"}, "a stream that is read has no option 'filter'"),
+        ({"version": "2"}, "a stream that is read has no option 'version'"),
+        ({"max_versions": "0"}, "the option max_versions is 1 at the least"),
+    ],
+)
+def test_a_stream_refuses_what_it_would_not_obey(lake: phalanx.Lake, options: dict[str, str], says: str) -> None:
+    """Rows that somebody meant to leave out would be wrong rows."""
+    lake.create_table("events", EVENTS)
+    with pytest.raises(InvalidInputError, match=says):
+        PhalanxSource({"lake": lake.uri, "table": "events", **options}).streamReader(spark_schema(EVENTS))
+
+
+def test_a_stream_does_not_overwrite(lake: phalanx.Lake) -> None:
+    """Every batch would replace those before it, whether Spark says so or the option does."""
+    lake.create_table("events", EVENTS)
+    source = PhalanxSource({"lake": lake.uri, "table": "events", "mode": "overwrite"})
+    for overwrite in (True, False):
+        with pytest.raises(InvalidInputError, match="a stream appends or upserts"):
+            source.streamWriter(source.schema(), overwrite=overwrite)
+
+
+def test_a_job_that_is_cancelled_is_told_in_a_sentence(spark: SparkSession) -> None:
+    """Spark has no class of Python's for it: what Java says of it comes through as one line."""
+
+    def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            time.sleep(30)
+            yield batch
+
+    threading.Timer(3, spark.sparkContext.cancelAllJobs).start()
+    with (
+        pytest.raises(UnavailableError, match=r"^writing failed, and nothing was committed: .*cancelled") as caught,
+        told("writing"),
+    ):
+        spark.range(2).mapInArrow(slow, "id long").collect()
+    assert "\n" not in str(caught.value)

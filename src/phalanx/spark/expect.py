@@ -74,15 +74,26 @@ def custom(check: Callable[[DataFrame], str | None]) -> Custom:
     return Custom(check)
 
 
-def broken(expected: Sequence[Expectation], count: int, made: Callable[[], DataFrame]) -> list[str]:
-    """What is wrong with the rows of a step, of which there are `count`; they are read only if need be."""
+def broken(
+    expected: Sequence[Expectation],
+    count: int,
+    made: Callable[[], DataFrame],
+    doubled: tuple[Sequence[str], int] = ((), 0),
+) -> list[str]:
+    """What is wrong with the rows of a step, of which there are `count`; they are read only if need be.
+
+    `doubled` is the key of its table, and how many rows have the key of another one: those are not among the rows any more.
+    """
     found = [said for one in expected if isinstance(one, Rows) for said in _rows(one, count)]
+    key, twice = doubled
+    if twice and any(isinstance(one, Unique) and set(one.columns) == set(key) for one in expected):
+        found.append(f"{twice:,} of {count:,} rows have the ({', '.join(key)}) of another one, which is expected once")
     counted = {text: column for one in expected for text, column in _counted(one)}
     others = [one for one in expected if isinstance(one, Unique | Custom)]
-    if not count or not (counted or others):
+    if not (counted or others):
         return found
     frame = made()
-    if counted:
+    if counted and count:
         columns = [f.sum(f.when(column, 1).otherwise(0)).alias(f"n{at}") for at, column in enumerate(counted.values())]
         answer: Any = frame.agg(*columns).first()
         found += [f"{text} in {many:,} of {count:,} rows" for text, many in zip(counted, answer, strict=True) if many]

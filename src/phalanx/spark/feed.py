@@ -4,6 +4,7 @@ Whoever follows a table that is only added to wants its new rows, as the table h
 told by rows alone: then the read fails, and says at which version.
 """
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,7 +18,9 @@ from phalanx.errors import InvalidInputError, StateError
 from phalanx.expr import plan_predicate
 from phalanx.feed import CHANGE, NAMES, TIME, VERSION, changes, feed_schema
 from phalanx.lake import Lake
+from phalanx.snapshot import Snapshot
 from phalanx.spark.columns import exchanged, to_spark
+from phalanx.spark.lending import Job
 from phalanx.spark.reach import Reach, reach
 from phalanx.spark.session import BATCH
 from phalanx.tail.effects import Kind
@@ -39,6 +42,8 @@ class Changes(msgspec.Struct, frozen=True):
     added: bool = False
     columns: tuple[str, ...] = ()
     where: str | None = None
+    job: Job | None = None
+    """What pins it, if the process that planned it does not last."""
 
     @property
     def count(self) -> int:
@@ -55,7 +60,8 @@ class Changes(msgspec.Struct, frozen=True):
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
         """One piece, as the table has it. Runs in a task."""
         above, upto = self.pieces[number]
-        with self.reach.open() as lake:
+        kept = contextlib.nullcontext() if self.job is None else self.job.kept(self.reach)
+        with kept, self.reach.open() as lake:
             found = lake.snapshot(version=self.until).found(self.name)  # all pieces have the columns of the end
             for batch in changes(lake.core, found, above, upto):
                 for at in range(0, batch.num_rows, BATCH):
@@ -140,6 +146,13 @@ def plan_changes(
     names = tuple(schema.names if columns is None else columns)
     exchanged(pa.schema([schema.field(one) for one in names]))
     return Changes(reach(lake), name, upto.version, schema, pieces, added, names, where)
+
+
+def shown_at(planned: Changes, snapshot: Snapshot) -> Changes:
+    """The same changes, with all the columns that the table has at another version."""
+    schema = snapshot.found(planned.name).shape.schema
+    columns = tuple(schema.names)
+    return msgspec.structs.replace(planned, until=snapshot.version, schema=schema, columns=columns)
 
 
 def shared_out(since: int, landed: Sequence[int], until: int, tasks: int) -> tuple[tuple[int, int], ...]:

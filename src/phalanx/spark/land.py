@@ -17,7 +17,7 @@ from phalanx.lake import Lake
 from phalanx.log import action as do
 from phalanx.pins import Pin
 from phalanx.spark.columns import check_columns
-from phalanx.spark.lending import Lent, give_back
+from phalanx.spark.lending import Job, Lent, give_back
 from phalanx.spark.reach import reach
 from phalanx.spark.read import numbered, pieces_of
 from phalanx.spark.stage import SPARK_ANSWER, Piece, Place, copying, pieces, staging
@@ -43,6 +43,7 @@ class Staged(msgspec.Struct, frozen=True):
     size: int
     lent: tuple[Lent, ...] = ()
     """What tasks have pinned their files with."""
+    job: Job | None = None
     held: tuple[object, ...] = ()
     """What this process has pinned them with."""
 
@@ -82,7 +83,7 @@ def stage_frame(
         answer = numbered(frame.sparkSession, given.count).mapInArrow(copying(place, given), SPARK_ANSWER)
     with told(f"writing to table {place.name!r}"):
         done = pieces(answer.collect())
-    staged = gather(lake.core, found if fixed else newest(lake.core, place), place, how, done)
+    staged = gather(lake.core, found if fixed else newest(lake.core, place), place, how, done, pin)
     return msgspec.structs.replace(staged, held=(pin, base))
 
 
@@ -95,32 +96,37 @@ def stage_place(lake: Lake, found: Found, rows_per_file: int = ROWS_PER_FILE) ->
     name = ".".join(found.name)
     shape = found.shape
     where = (found.position, shape.table, shape.layout, head.manifest)
-    return Place(reach(lake), name, *where, shape.schema, shape.key, rows_per_file)
+    return Place(reach(lake), name, *where, shape.schema, shape.key, head.fields, rows_per_file)
 
 
 def newest(core: Core, place: Place) -> Found:
     """The table that rows were staged for, as it is now; as it was then if what was written does not fit any more."""
     now = locate(core.refresh(), place.table)
-    if now.shape.layout == place.layout == now.contents.head.layout:
-        head = core.datasets.open(place.table, now.contents.head.manifest)
-        if head.dataset.lance_schema == core.datasets.open(place.table, place.manifest).dataset.lance_schema:
-            return now
+    head = now.contents.head
+    same = now.shape.layout == place.layout == head.layout
+    if same and core.datasets.open(place.table, head.manifest).fields == place.fields:
+        return now
     return locate(core.log.at(place.position), place.table)
 
 
-def gather(core: Core, found: Found, place: Place, mode: Mode, done: Sequence[Piece]) -> Staged:
-    """What tasks wrote, as one change of the table."""
+def gather(core: Core, found: Found, place: Place, mode: Mode, done: Sequence[Piece], pin: Pin | None = None) -> Staged:
+    """What tasks wrote, as one change of the table.
+
+    `pin` was put before the first of them wrote; without it they have said what pins their files.
+    """
     rows, size = sum(one.rows for one in done), sum(one.size for one in done)
     few = all(one.inline for one in done) and rows <= INLINE_ROWS and size <= INLINE_BYTES
     if few:
         table = pa.concat_tables([place.schema.empty_table(), *(one.table() for one in done)]).combine_chunks()
-        return Staged(found, mode, Small(last_of_each(table, place.key) if place.key else table), rows, size)
+        small = Small(last_of_each(table, place.key) if place.key else table)
+        return Staged(found, mode, small, rows, size, job=place.job)
     settled = found.contents.head.layout == found.shape.layout
-    pin = core.pins.staging()
+    pin = pin or core.pins.staging()
+    lent = tuple({one.lent for one in done if one.lent is not None})
     head = core.datasets.open(place.table, found.contents.head.manifest if settled else place.manifest)
-    written = list(_written(head, done))
-    lent = tuple(one.lent for one in done if one.lent is not None)
-    return Staged(found, mode, gathered(found, head, written, core.datasets, pin), rows, size, lent)
+    with core.needing(one.pin() for one in lent):
+        large = gathered(found, head, list(_written(head, done)), core.datasets, pin)
+    return Staged(found, mode, large, rows, size, lent, place.job)
 
 
 def _written(head: Version, done: Sequence[Piece]) -> Iterable[Written]:
@@ -145,21 +151,21 @@ def land(
 ) -> int:
     """Commit what was staged, in one entry, together with other actions; the version of the lake."""
     cargo = Cargo()
-    with core.needing([one.ready.pin for one in staged if isinstance(one.ready, Large)]):
+    lent = [pin.pin() for one in staged for pin in one.lent]
+    with core.needing([*lent, *(one.ready.pin for one in staged if isinstance(one.ready, Large))]):
         items = [_action(core, cargo, one, matcher) for one in staged if one.rows or one.mode == "overwrite"]
     actions = [*more, *items]
     if not actions:
         return core.refresh().position
     background = cast("Background", core.committer.upkeep)
     deadline = core.deadline(timeout)
-    lent = [pin for one in staged for pin in one.lent]
     held = [pin for one in staged for pin in one.held if isinstance(pin, Pin)]
-    pins = [*cargo.pins, *held, *(pin.pin() for pin in lent)]
+    pins = [*cargo.pins, *held, *lent]
     for one in staged:
         background.make_room(one.found.table.id, deadline)
     intent = core.intent(actions, deadline, note=note, payloads=cargo.payloads, identity=identity, pins=pins)
     landed = core.committer.commit(intent)
-    give_back(core, lent)
+    give_back(core, [one.job for one in staged if one.job is not None])
     for one in staged:
         background.wrote(one.found.table.id, landed)
     return landed

@@ -1,26 +1,35 @@
 """Pins for work that no process lasts for: a data source plans in one process, and reads, writes and commits in others.
 
-A pin that is lent is an object like any other pin, which nobody takes back when the handle is closed that put it: whoever
-runs a task renews it, under a name that no other renewal has, and whoever commits takes it back. If all of them die, it
-expires by itself (rule E3).
+A pin that is lent is an object like any other pin, which nobody takes back when the handle is closed that put it. Those of
+one job have ids that begin alike, so whichever task is at work renews all of them, those of tasks that are done among them;
+whoever commits takes them back. If all of them die, they expire by themselves (rule E3).
+
+A stage may wait so long for others that nothing has renewed the pins of its job when it begins. What it writes then gets
+a pin anew, with the position that the log has by then: an expired one cannot be brought back.
 """
 
-from collections.abc import Sequence
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
 from phalanx.clock import SYSTEM
-from phalanx.errors import UnavailableError
+from phalanx.errors import PhalanxError, UnavailableError
 from phalanx.ids import ID_BYTES
 from phalanx.objects import Store, Unknown, layout
 from phalanx.objects.layout import PINS, PinName
-from phalanx.pins import AT, LIFE, STAGING, Pin
+from phalanx.pins import AT, FROM, LIFE, STAGING, Pin, seen
 from phalanx.spark.reach import Reach
 from phalanx.txn.core import Core
 
+log = logging.getLogger("phalanx.spark")
+
 _NUMBERS = 1_000_000
+_JOB_BYTES = ID_BYTES // 2
 _OLD = LIFE / 3
-"""Seconds after which a task that begins renews a pin."""
+"""Seconds after which pins are renewed."""
 
 
 class Lent(msgspec.Struct, frozen=True):
@@ -29,39 +38,91 @@ class Lent(msgspec.Struct, frozen=True):
     kind: str
     position: int
     id: str
-    since: float
 
     def pin(self) -> Pin:
         """What an intent says of the files that were staged under it."""
         return Pin(self.kind, self.position, self.id, SYSTEM.steady())
 
-    def renew(self, reach: Reach) -> None:
-        """Keep it for another while. Runs in a task."""
-        if SYSTEM.now() / 1e6 - self.since > _OLD:
-            number = 1 + int.from_bytes(SYSTEM.token(4)) % (_NUMBERS - 1)
-            _put(reach.datasets().files.store, self, number)
+
+class Job(msgspec.Struct, frozen=True):
+    """The pins of one job: what their ids begin with, and when the first was put."""
+
+    id: str
+    began: float
+    pins: tuple[Lent, ...] = ()
+
+    @contextmanager
+    def kept(self, reach: Reach) -> Iterator[None]:
+        """Renew its pins for as long as a task works, whatever that waits for."""
+        store, done = reach.datasets().files.store, threading.Event()
+        if not self._is_young():
+            _renew(store, self.id)
+        threading.Thread(target=_renewing, args=(store, self.id, done), name="phalanx-lent", daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+
+    def staging(self, reach: Reach) -> Lent:
+        """The pin for files that a task is about to write: that of the job, if it still holds. Runs in a task."""
+        planned = next((one for one in self.pins if one.kind == STAGING), None)
+        if planned is not None and self._is_young():
+            return planned
+        store = reach.datasets().files.store
+        for one in seen(store.list(PINS)):
+            if one.kind == STAGING and one.id.startswith(self.id) and not one.expired(store.now()):
+                return Lent(one.kind, one.position, one.id)
+        with reach.open() as lake:
+            return _lend(lake.core, self.id, STAGING, lake.core.log.view.position)
+
+    def _is_young(self) -> bool:
+        return SYSTEM.now() / 1e6 - self.began < _OLD
 
 
-def give_back(core: Core, lent: Sequence[Lent]) -> None:
-    """Nobody needs these any more."""
-    if lent:
-        store, ids = core.datasets.files.store, {one.id for one in lent}
-        names = [one.name for one in store.list(PINS)]
-        store.delete([name for name in names if (pin := layout.pin(name)) is not None and pin.id in ids])
+def lend(core: Core, *, at: int | None = None, since: int | None = None) -> Job:
+    """For files that are about to be written, and for a version that is about to be read, or all from one on."""
+    job, began = SYSTEM.token(_JOB_BYTES).hex(), SYSTEM.now() / 1e6
+    pins = [_lend(core, job, STAGING, core.log.view.position)]
+    pins += [_lend(core, job, kind, one) for kind, one in ((AT, at), (FROM, since)) if one is not None]
+    return Job(job, began, tuple(pins))
 
 
-def lend_staging(core: Core) -> Lent:
-    """For files that are about to be written; put before the first of them."""
-    return _lent(core, STAGING, core.log.view.position)
+def give_back(core: Core, jobs: Sequence[Job]) -> None:
+    """Nobody needs these any more. What fails here expires by itself, and what was committed is: nothing is raised."""
+    try:
+        store = core.datasets.files.store
+        if jobs:
+            names = [one.name for one in store.list(PINS)]
+            store.delete([name for name in names if _is_of(name, {job.id for job in jobs})])
+    except PhalanxError as error:
+        log.info("pins are left to expire: %s", error)
 
 
-def lend_position(core: Core, position: int) -> Lent:
-    """For a version that is about to be read, and which this process holds for now."""
-    return _lent(core, AT, position)
+def _is_of(name: str, jobs: set[str]) -> bool:
+    pin = layout.pin(name)
+    return pin is not None and pin.id[: 2 * _JOB_BYTES] in jobs
 
 
-def _lent(core: Core, kind: str, position: int) -> Lent:
-    made = Lent(kind, position, SYSTEM.token(ID_BYTES).hex(), SYSTEM.now() / 1e6)
+def _renewing(store: Store, job: str, done: threading.Event) -> None:
+    while not done.wait(_OLD):
+        try:
+            _renew(store, job)
+        except PhalanxError as error:
+            log.warning("pins of a job could not be renewed, it is tried again: %s", error)
+
+
+def _renew(store: Store, job: str) -> None:
+    """Put all pins of a job again that still hold, under names that no other task has; what was between goes."""
+    listed = [one for one in store.list(PINS) if _is_of(one.name, {job})]
+    number, now = 1 + int.from_bytes(SYSTEM.token(4)) % (_NUMBERS - 1), store.now()
+    for one in seen(listed):
+        if not one.expired(now):
+            _put(store, Lent(one.kind, one.position, one.id), number)
+    store.delete([one.name for one in listed if (pin := layout.pin(one.name)) is not None and pin.number])
+
+
+def _lend(core: Core, job: str, kind: str, position: int) -> Lent:
+    made = Lent(kind, position, job + SYSTEM.token(ID_BYTES - _JOB_BYTES).hex())
     _put(core.datasets.files.store, made, 0)
     return made
 

@@ -46,6 +46,14 @@ class Options(msgspec.Struct, frozen=True):
     start: Start = "snapshot"
     max_versions: int | None = None
     query: str | None = None
+    given: frozenset[str] = frozenset()
+    """The names of those that were given."""
+
+    def require(self, what: str, *known: str) -> None:
+        """Refuse options that this would not obey: rows that somebody meant to leave out are wrong rows."""
+        idle = sorted(self.given - {"lake", "table", *known})
+        if idle:
+            raise InvalidInputError(f"{what} has no option {idle[0]!r}; it has: {', '.join(known)}")
 
     def snapshot(self, lake: Lake) -> Snapshot:
         """The version that was asked for, or the newest."""
@@ -75,12 +83,13 @@ def read_options(given: Mapping[str, str]) -> Options:
         _number(options, "since"),
         _number(options, "until"),
         options.get("mode"),
-        _number(options, "rows_per_file") or ROWS_PER_FILE,
+        _count(options, "rows_per_file") or ROWS_PER_FILE,
         options.get("note", ""),
         _changes(options.get("changes", "append")),
         _start(options.get("start", "snapshot")),
-        _number(options, "max_versions"),
+        _count(options, "max_versions"),
         options.get("query"),
+        frozenset(options.keys() & _KNOWN),
     )
 
 
@@ -99,6 +108,13 @@ def _number(options: Mapping[str, str], key: str) -> int | None:
     if not text.isdigit():
         raise InvalidInputError(f"the option {key} is a number: {text!r} is not")
     return int(text)
+
+
+def _count(options: Mapping[str, str], key: str) -> int | None:
+    number = _number(options, key)
+    if number == 0:
+        raise InvalidInputError(f"the option {key} is 1 at the least")
+    return number
 
 
 def _time(text: str | None) -> datetime | None:

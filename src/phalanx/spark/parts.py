@@ -12,10 +12,10 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
-from phalanx.errors import InvalidInputError
+from phalanx.errors import CorruptionError, InvalidInputError, SnapshotExpiredError
 from phalanx.expr import plan_predicate
 from phalanx.spark.columns import exchanged, to_spark
-from phalanx.spark.lending import Lent
+from phalanx.spark.lending import Job
 from phalanx.spark.reach import Reach
 from phalanx.spark.session import BATCH
 from phalanx.tables.dataset import Version
@@ -54,7 +54,7 @@ class Scan(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     where: str | None
     shares: tuple[Share, ...]
-    lent: tuple[Lent, ...] = ()
+    job: Job | None = None
     """What pins it, if the process that planned it does not last."""
 
     @property
@@ -69,8 +69,19 @@ class Scan(msgspec.Struct, frozen=True):
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
         """The rows of a share, as the table has them. Runs in a task."""
-        for pin in self.lent:
-            pin.renew(self.reach)
+        if self.job is None:
+            yield from self._rows(number)
+            return
+        try:
+            with self.job.kept(self.reach):
+                yield from self._rows(number)
+        except CorruptionError as error:
+            raise SnapshotExpiredError(
+                f"{error} If nothing is damaged, the version was pruned because this stage began so long after it was planned: "
+                "read the table again"
+            ) from error
+
+    def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
         version = self.reach.datasets().open(self.table, self.manifest)
         wanted = self.wanted
         predicate = None if self.where is None else plan_predicate(self.where, self.schema)

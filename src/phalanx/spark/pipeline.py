@@ -125,7 +125,15 @@ def _named(reads: Mapping[str, Input] | Sequence[Input]) -> dict[str, Input]:
     """Inputs by name: a list of them is named by their tables or steps."""
     if isinstance(reads, Mapping):
         return dict(reads)
-    return {(one.step if isinstance(one, Made) else one.table).replace(".", "_"): one for one in reads}
+    found: dict[str, Input] = {}
+    for one in reads:
+        name = (one.step if isinstance(one, Made) else one.table).replace(".", "_")
+        if name in found:
+            raise InvalidInputError(
+                f"two inputs would be called {name!r}: name them, reads={{'{name}': …, 'other': …}}"
+            )
+        found[name] = one
+    return found
 
 
 def _checked(step: Step) -> Step:

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -30,7 +29,7 @@ from phalanx.spark.parts import Scan, shared
 from phalanx.spark.pipeline import Pipeline, Step
 from phalanx.spark.reach import reach
 from phalanx.spark.read import added_frame, changes_frame, parallelism, pieces_frame
-from phalanx.spark.telling import translated
+from phalanx.spark.telling import JOB_ERRORS, translated
 from phalanx.spark.transaction import SparkTransaction
 from phalanx.tables.stage import hide
 from phalanx.txn.bulk import Large
@@ -145,7 +144,8 @@ class _Run:
             _create(step, frame, txn)
             staged = txn.stage(step.writes, frame, step.mode)
             self._made[step.name] = staged
-            wrong = broken(step.expect, staged.rows, lambda: self._staged(staged))
+            doubled = staged.found.shape.key, staged.rows - _living(staged)
+            wrong = broken(step.expect, staged.rows, lambda: self._staged(staged), doubled)
             if wrong:
                 raise ExpectationError(f"its rows are not as expected: {'; '.join(wrong)}")
         seconds = self._clock.steady() - began
@@ -205,6 +205,12 @@ class _Run:
         )
 
 
+def _living(staged: Staged) -> int:
+    """How many rows are left of those that were staged: the last of each key."""
+    ready = staged.ready
+    return ready.count - len(ready.dead) if isinstance(ready, Large) else ready.rows.num_rows
+
+
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Rows that are in this process."""
     types = exchanged(rows.schema)
@@ -236,7 +242,7 @@ def _named(step: Step, pipeline: str, number: int) -> Iterator[None]:
         yield
     except PhalanxError as error:
         raise type(error)(f"{where}: {error}") from error
-    except PySparkException as error:
+    except JOB_ERRORS as error:
         found = translated(str(error), "it")
         raise type(found)(f"{where}: {found}") from None
     except Exception as error:

@@ -28,16 +28,20 @@ from phalanx.lake import Lake
 from phalanx.spark.columns import check_columns, spark_schema
 from phalanx.spark.feed import Changes, plan_changes
 from phalanx.spark.land import Mode, check_mode, gather, land, newest, stage_place
-from phalanx.spark.lending import lend_position, lend_staging
+from phalanx.spark.lending import lend
 from phalanx.spark.options import Options, opened, read_options
 from phalanx.spark.parts import Scan, plan_scan
 from phalanx.spark.reach import reach
 from phalanx.spark.stage import Piece, Place, stage
 from phalanx.spark.stream import FeedReader, FeedWriter, stream_schema
-from phalanx.txn.transaction import identity_of
 
 TASKS = 8
 """Tasks of a read whose session cannot be asked how many run at once."""
+_READS = {
+    False: ("version", "tag", "as_of", "columns", "filter"),
+    True: ("version", "tag", "as_of", "since", "until", "changes"),
+}
+"""The options of a read, and of one of changes: what else is given would not be obeyed."""
 
 
 class PhalanxSource(DataSource):
@@ -72,46 +76,55 @@ class PhalanxSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """All rows of the table at one version, or its changes between two."""
         asked = self.asked
+        if asked.since is None and asked.changes == "feed":
+            raise InvalidInputError("changes are those after a version: give it with the option since, or readStream")
+        asked.require("a read of changes" if asked.since is not None else "a read", *_READS[asked.since is not None])
         with opened(asked) as lake:
             snapshot = asked.snapshot(lake) if self._version is None else lake.snapshot(version=self._version)
-            if asked.since is None and asked.changes == "feed":
-                raise InvalidInputError(
-                    "changes are those after a version: give it with the option since, or readStream"
-                )
             if asked.since is not None:
                 until = snapshot.version if asked.until is None else asked.until
-                return ChangesReader(plan_changes(lake, asked.table, asked.since, until, TASKS))
-            pins = lend_position(lake.core, snapshot.version), lend_staging(lake.core)
+                job = lend(lake.core, since=asked.since)
+                planned = plan_changes(lake, asked.table, asked.since, until, TASKS)
+                return ChangesReader(msgspec.structs.replace(planned, job=job))
+            job = lend(lake.core, at=snapshot.version)
             found = snapshot.found(asked.table)
-            planned = plan_scan(lake.core, reach(lake), found, asked.columns, asked.where, TASKS)
-            return ScanReader(msgspec.structs.replace(planned.scan, lent=pins))
+            scan = plan_scan(lake.core, reach(lake), found, asked.columns, asked.where, TASKS).scan
+            return ScanReader(msgspec.structs.replace(scan, job=job))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
         """Rows for the table, in one commit."""
+        self.asked.require("a write", "mode", "rows_per_file", "note")
         with opened(self.asked) as lake:
-            return TableWriter(*writing(lake, self.asked, schema, overwrite=overwrite), lake.token())
+            place, mode = writing(lake, self.asked, schema, overwrite=overwrite)
+            return TableWriter(place, mode, self.asked, lake.core.ids.next())
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """The changes of the table, as they are committed."""
+        self.asked.require("a stream that is read", "changes", "start", "max_versions")
         return FeedReader(self.asked, stream_schema(self.asked))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
         """Batches for the table, each of which takes effect once."""
         if overwrite:
             raise InvalidInputError("a stream appends or upserts: use outputMode append, or update for upsert")
+        self.asked.require("a stream that is written", "mode", "rows_per_file", "note", "query")
         with opened(self.asked) as lake:
-            return FeedWriter(*writing(lake, self.asked, schema, overwrite=False))
+            place, mode = writing(lake, self.asked, schema, overwrite=False)
+            if mode == "overwrite":
+                raise InvalidInputError("a stream appends or upserts: every batch would replace those before it")
+            return FeedWriter(place, mode, self.asked)
 
 
-def writing(lake: Lake, asked: Options, schema: StructType, *, overwrite: bool) -> tuple[Place, Mode, Options]:
+def writing(lake: Lake, asked: Options, schema: StructType, *, overwrite: bool) -> tuple[Place, Mode]:
     """Where and how rows of these columns are written, checked before any task begins."""
     found = lake.refresh().found(asked.table)
     mode = check_mode(asked.mode or ("overwrite" if overwrite else "append"), found)
     if overwrite and mode != "overwrite":
         raise InvalidInputError(f'the option mode is {mode}, and Spark was told to overwrite: use .mode("append")')
     check_columns(schema, found.shape.schema, asked.table)
-    place = msgspec.structs.replace(stage_place(lake, found, asked.rows_per_file), lends=True)
-    return place, mode, asked
+    job = lend(lake.core, at=found.position)
+    place = msgspec.structs.replace(stage_place(lake, found, asked.rows_per_file), job=job)
+    return place, mode
 
 
 class ScanReader(DataSourceReader):
@@ -154,8 +167,8 @@ class Wrote(WriterCommitMessage):
 class TableWriter(DataSourceArrowWriter):
     """Stages rows in tasks, and commits what the tasks that count have written."""
 
-    def __init__(self, place: Place, mode: Mode, asked: Options, token: str) -> None:
-        self._place, self._mode, self._asked, self._token = place, mode, asked, token
+    def __init__(self, place: Place, mode: Mode, asked: Options, identity: bytes) -> None:
+        self._place, self._mode, self._asked, self._identity = place, mode, asked, identity
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:  # type: ignore[override]
         """See `DataSourceArrowWriter`; runs in a task."""
@@ -167,7 +180,7 @@ class TableWriter(DataSourceArrowWriter):
         with opened(self._asked) as lake:
             found = newest(lake.core, self._place)
             staged = gather(lake.core, found, self._place, self._mode, done)
-            land(lake.core, [staged], note=self._asked.note, identity=identity_of(lake.core, self._token))
+            land(lake.core, [staged], note=self._asked.note, identity=self._identity)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing: Spark aborts also when a commit that took effect did not say so, and an entry may name the files."""

@@ -13,13 +13,16 @@ import msgspec
 import pyarrow as pa
 
 from phalanx.data import Source, conform
+from phalanx.errors import CorruptionError
 from phalanx.schema import require_keys
-from phalanx.spark.lending import Lent, lend_staging
+from phalanx.spark.lending import Job, Lent
 from phalanx.spark.reach import Reach
 from phalanx.spark.read import Pieces, Task, numbers
+from phalanx.tables.dataset import Version
 from phalanx.tables.stage import ROWS_PER_FILE, Written, heard, write
 from phalanx.tail.payload import decode_rows, encode_rows
 from phalanx.txn.bulk import INLINE_BYTES, INLINE_ROWS
+from phalanx.txn.core import locate
 
 _SHARE = 8
 """Of what travels in an entry, one task hands over this part at the most: there may be as many such tasks."""
@@ -36,9 +39,10 @@ class Place(msgspec.Struct, frozen=True):
     manifest: int
     schema: pa.Schema
     key: tuple[str, ...]
+    fields: bytes
     rows_per_file: int = ROWS_PER_FILE
-    lends: bool = False
-    """Whether each task pins its own files, because the process that began does not last."""
+    job: Job | None = None
+    """What pins its files and the version, because the process that began does not last."""
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -120,13 +124,28 @@ def _checked(place: Place, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
 
 
 def _written(place: Place, rows: Iterator[pa.RecordBatch]) -> Piece:
-    lent = None
-    if place.lends:
-        with place.reach.open() as lake:
-            lent = lend_staging(lake.core)
-    datasets = place.reach.datasets()
-    version = datasets.open(place.table, place.manifest)
+    if place.job is None:
+        return _filed(place, rows, None)
+    with place.job.kept(place.reach):
+        return _filed(place, rows, place.job.staging(place.reach))
+
+
+def _filed(place: Place, rows: Iterator[pa.RecordBatch], lent: Lent | None) -> Piece:
     reader = pa.RecordBatchReader.from_batches(place.schema, rows)
-    written = write(version, reader, rows_per_file=place.rows_per_file)
+    written = write(_base(place), reader, rows_per_file=place.rows_per_file)
     place.reach.sync(place.table, written.files)
     return Piece(written.rows, written.size, written.told(), lent=lent)
+
+
+def _base(place: Place) -> Version:
+    """The version that files are written for; a newer one of the same columns if that was pruned before this task began."""
+    datasets = place.reach.datasets()
+    try:
+        return datasets.open(place.table, place.manifest)
+    except CorruptionError:
+        with place.reach.open() as lake:
+            head = locate(lake.core.refresh(), place.table).contents.head
+            newer = datasets.open(place.table, head.manifest)
+        if newer.fields != place.fields:
+            raise
+        return newer

@@ -25,8 +25,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from phalanx.errors import InvalidInputError, SchemaChangedError
 from phalanx.feed import NAMES, feed_schema, hold_changes
 from phalanx.lake import Lake
+from phalanx.snapshot import Snapshot
 from phalanx.spark.columns import exchanged, to_spark
-from phalanx.spark.feed import plan_changes
+from phalanx.spark.feed import plan_changes, shown_at
 from phalanx.spark.land import Mode, gather, land_once, newest
 from phalanx.spark.options import Options, opened
 from phalanx.spark.parts import Scan, plan_scan
@@ -105,16 +106,31 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         lake.refresh()
         snapshot = lake.snapshot(version=upto)
         found = snapshot.found(asked.table)
-        if not _schema(asked, found.shape.schema).equals(self._types):
-            raise SchemaChangedError(f"the columns of table {asked.table!r} have changed: start the query again")
         if above != _NOTHING:
-            _batch[:] = [hold_changes(lake.core, found.table.id, above, upto)]
-            planned = plan_changes(lake, asked.table, above, upto, TASKS, added=asked.changes == "append")
+            shown = self._with_columns(lake, snapshot)
+            _batch[:] = [hold_changes(lake.core, found.table.id, above, upto), shown]
+            added = asked.changes == "append"
+            planned = shown_at(plan_changes(lake, asked.table, above, upto, TASKS, added=added), shown)
             return [InputPartition((planned, at)) for at in range(planned.count)]
+        if not _schema(asked, found.shape.schema).equals(self._types):
+            raise SchemaChangedError(
+                f"the columns of table {asked.table!r} have changed before the first batch of this query was done: start it "
+                "with another checkpoint"
+            )
         scan, held = plan_scan(lake.core, reach(lake), found, None, None, TASKS)
         _batch[:] = [(snapshot, held)]
         when = snapshot.view.time
         return [InputPartition((scan, at, upto, when)) for at in range(scan.count)]
+
+    def _with_columns(self, lake: Lake, snapshot: Snapshot) -> Snapshot:
+        """A version whose columns are those that the query began with.
+
+        Mostly the end of the batch; the newest one, if a batch ends before an alteration that the query has seen.
+        """
+        for one in (snapshot, lake.snapshot()):
+            if _schema(self._asked, one.found(self._asked.table).shape.schema).equals(self._types):
+                return one
+        raise SchemaChangedError(f"the columns of table {self._asked.table!r} have changed: start the query again")
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a part. Runs in a task."""

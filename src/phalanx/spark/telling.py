@@ -13,7 +13,17 @@ from pyspark.errors import PySparkException
 from phalanx import errors
 from phalanx.errors import PhalanxError, UnavailableError
 
+try:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+except ImportError:  # a client of Spark Connect has no Java beside it
+    JOB_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+else:
+    JOB_ERRORS = (PySparkException, Py4JError)
+"""What a job fails with: PySpark has no class of its own for one that was cancelled, or that lost its executors."""
+
 _OURS = re.compile(r"phalanx\.errors\.(\w+): (.*)")
+_JAVA = re.compile(r"^: [\w.$]+(?:Exception|Error): (.*)$", re.MULTILINE)
+"""The first words of what Java raised, behind those of py4j."""
 _PYTHON = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt)): (.*)$", re.MULTILINE)
 
 
@@ -22,7 +32,7 @@ def told(what: str) -> Iterator[None]:
     """Run a job; `what` it does is said if it fails for a reason that is not Phalanx's."""
     try:
         yield
-    except PySparkException as error:
+    except JOB_ERRORS as error:
         raise translated(str(error), what) from None
 
 
@@ -33,5 +43,9 @@ def translated(text: str, what: str) -> PhalanxError:
         if isinstance(found, type) and issubclass(found, PhalanxError):
             return found(message)
     inner = _PYTHON.findall(text)
-    reason = f"{inner[-1][0]}: {inner[-1][1]}" if inner else next(iter(text.splitlines()), "no reason was given")
+    java = _JAVA.search(text)
+    if inner:
+        reason = f"{inner[-1][0]}: {inner[-1][1]}"
+    else:
+        reason = java[1] if java else next(iter(text.splitlines()), "no reason was given")
     return UnavailableError(f"{what} failed, and nothing was committed: {reason}")

@@ -6,6 +6,7 @@ reads one. Writing is in `stage.py` and `rewrite.py`; keeping plain writers out 
 """
 
 import functools
+import hashlib
 import logging
 import re
 import threading
@@ -68,6 +69,12 @@ class Version:
     def fragments(self) -> list[int]:
         """The ids of the fragments, ascending."""
         return sorted(fragment.fragment_id for fragment in self.dataset.get_fragments())
+
+    @functools.cached_property
+    def fields(self) -> bytes:
+        """What tells its columns as they are on disk, with the numbers that Lance gives them, from others."""
+        said = [_told(field) for field in self.dataset.lance_schema.fields()]
+        return hashlib.blake2b(repr(said).encode(), digest_size=16).digest()
 
     @functools.cached_property
     def indexed(self) -> frozenset[str]:
@@ -262,6 +269,10 @@ class Version:
                 columns=[], with_row_address=True, row_addr_allowlist=treemap(row_ids)
             ).to_table()
         return np.sort(found["_rowaddr"].to_numpy().astype(np.int64))
+
+
+def _told(field: Any) -> tuple[object, ...]:  # noqa: ANN401 - a field of Lance's
+    return field.id(), field.name(), str(field.to_arrow()), [_told(child) for child in field.children()]
 
 
 class Datasets:

@@ -153,7 +153,7 @@ class Core:
         """Work with files that were staged under these pins: if some are gone because a pin expired, that is said."""
         try:
             yield
-        except CorruptionError as error:
+        except (CorruptionError, UnavailableError) as error:
             retained = self.refresh().state.retained
             if all(retained.lets((bytes.fromhex(pin.id), pin.position)) for pin in pins):
                 raise
