@@ -145,7 +145,7 @@ def _batches(core: Core, here: Found, above: int, upto: int, schema: pa.Schema) 
     for times, changed in _walk(core, here.table.id, above, upto):
         if not changed.rows.num_rows:
             continue
-        rows = _fitted(changed.rows, here.contents, here.shape.schema)
+        rows = _fitted(changed, here.contents, here.shape.schema)
         positions, at = np.unique(changed.positions, return_inverse=True)
         when = np.array([times[position] for position in positions.tolist()], dtype=np.int64)[at]
         added: list[Any] = [_words(changed), pa.array(changed.positions), pa.array(when).cast(_ADDED[2].type)]
@@ -157,15 +157,16 @@ def _words(changed: Changed) -> "pa.Array[Any]":
     return _WORDS.take(pa.array(changed.kinds, pa.int8()))
 
 
-def _fitted(rows: pa.Table, contents: Contents, schema: pa.Schema) -> pa.Table:
-    """Rows of any layout that the table has had, with the columns that it has at the end."""
+def _fitted(changed: Changed, contents: Contents, schema: pa.Schema) -> pa.Table:
+    """Rows of any layout that the table has had, with the columns that it has at the end.
+
+    Names and types tell nothing: a column may have gone, and another one have come that is called the same.
+    """
+    rows = changed.rows
+    later = since(contents, changed.layout)
+    if later and all(one.steps for one in later):  # a client of the namespace does not say how it changed columns
+        before = next(one for one in reversed(contents.layouts) if one.id == changed.layout)
+        return conversion(decode_schema(before.schema), tuple(step for one in later for step in one.steps)).rows(rows)
     if rows.schema.names == schema.names and rows.schema.types == schema.types:
         return rows
-    for layout in reversed(contents.layouts):
-        before = decode_schema(layout.schema)
-        if before.names == rows.schema.names and before.types == rows.schema.types:
-            later = since(contents, layout.id) or ()
-            if all(one.steps for one in later):  # a client of the namespace does not say how it changed columns
-                return conversion(before, tuple(step for one in later for step in one.steps)).rows(rows)
-            break
     return fitted(rows, schema)

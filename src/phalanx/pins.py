@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from phalanx.clock import Clock
+from phalanx.clock import SYSTEM, Clock
 from phalanx.errors import PhalanxError, StateError, UnavailableError
 from phalanx.ids import ID_BYTES
 from phalanx.objects import Created, Listed, Store, layout
@@ -337,18 +337,18 @@ def _tell(found: "weakref.ref[Pins]", identity: str) -> None:
 
 def _renewing(found: "weakref.ref[Pins]", wake: threading.Event, pause: float) -> None:
     """Renew when it is time, and take back what nobody holds, until the handle is closed or nobody has it."""
-    soon = min(pause, _FIRST)
+    due = SYSTEM.steady() + min(pause, _FIRST)
     while True:
-        told = wake.wait(soon)
+        told = wake.wait(max(0.0, due - SYSTEM.steady()))
         wake.clear()
-        soon = pause
         pins = found()
         if pins is None or pins._closed:  # noqa: SLF001 - its own
             return
         try:
             if told:
                 pins.tidy()
-            else:
+            if SYSTEM.steady() >= due:  # however often it is told in between: who is busy must renew as well
+                due = SYSTEM.steady() + pause
                 pins.tick()
         except Exception as error:  # noqa: BLE001 - it is tried again, whatever it was
             log.warning("pins could not be renewed, it is tried again: %s", error)

@@ -7,12 +7,14 @@ progress of sources stay as they are (rule J2).
 
 from collections.abc import Sequence
 
-from phalanx.catalog import Name, State
-from phalanx.contents import Contents
-from phalanx.errors import NotFoundError, PhalanxError, StateError
+from phalanx.catalog import Name, State, Table
+from phalanx.contents import Contents, delete_versions
+from phalanx.errors import NotFoundError, StateError
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.cursor import View
+from phalanx.log.entry import MAX_TRANSACTIONS
+from phalanx.objects import layout
 from phalanx.tail.writeout import write_out
 from phalanx.txn.core import Core, Found, find, locate
 from phalanx.versions import pack_versions
@@ -65,11 +67,7 @@ def _all(core: Core, past: View[State], now: View[State]) -> list[do.Action]:
     actions += [do.RenameTable(aside[table], table, name) for table, name in renamed.items()]
     for name, table in sorted(past.state.tables.items()):
         if table.id not in now.state.names:
-            last = _last(core, table.id, past.position, now.position)
-            known = pack_versions(last.versions)
-            actions.append(
-                do.ReviveTable(name, table.id, table.properties, table.created, last.version, known, last.deleted)
-            )
+            actions.append(_revived(core, name, table, past, now))
         actions += _contents(core, locate(past, table.id), now)
     return actions
 
@@ -98,15 +96,40 @@ def _contents(core: Core, there: Found, now: View[State]) -> list[do.Action]:
     return [it.Restore(there.table.id, there.position, head, next_row_id, then.layouts, then.indexes)]
 
 
-def _last(core: Core, table: str, low: int, high: int) -> Contents:
-    """What a table held when it was dropped: its versions go on from there."""
+def _revived(core: Core, name: Name, table: Table, past: View[State], now: View[State]) -> do.ReviveTable:
+    """A table that was dropped: its versions go on behind the last; those that nothing was kept of are deleted."""
+    lowest = core.log.oldest() - 1
+    last = _last(core, table.id, max(past.position, lowest), now.position)
+    known = past.state.contents[table.id] if last is None else last[0]
+    version = known.version
+    if last is None:  # it was dropped below the floor: how many versions it had is not known any more
+        version += (lowest - past.position) * MAX_TRANSACTIONS
+    there = list(known.versions.oldest_first())
+    ends = [*(one.position for one in there[1:]), 0 if last is None else last[1]]
+    kept = _kept(core, table.id, known, now.state)
+    gone = [one.version for one, end in zip(there, ends, strict=True) if end <= lowest and one.version not in kept]
+    deleted = delete_versions(known, tuple((one, one) for one in gone)).deleted
+    packed = pack_versions(known.versions)
+    return do.ReviveTable(name, table.id, table.properties, table.created, version, packed, deleted)
+
+
+def _kept(core: Core, table: str, known: Contents, state: State) -> set[int]:
+    """Versions of a table that can be read though the log begins after them: by a tag or a pin, or kept one by one."""
+    positions = {*state.retained.kept, *(tag.position for tag in state.tags.values())}
+    alone = [layout.version_kept(one.name) for one in core.store.list(layout.KEPT)]
+    return {found.version for one in positions if (found := known.versions.at(one)) is not None} | {
+        one[1] for one in alone if one is not None and one[0] == table
+    }
+
+
+def _last(core: Core, table: str, low: int, high: int) -> tuple[Contents, int] | None:
+    """What a table held when it was dropped, and where that was; None if that is no longer in the log."""
+    if table not in core.log.at(low).state.contents:
+        return None
     while low + 1 < high:
         middle = (low + high) // 2
         if table in core.log.at(middle).state.contents:
             low = middle
         else:
             high = middle
-    found = core.log.at(low).state.contents.get(table)
-    if found is None:
-        raise PhalanxError("the table cannot be found in the past: run `phalanx check`")
-    return found
+    return core.log.at(low).state.contents[table], high

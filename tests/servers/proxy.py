@@ -126,11 +126,11 @@ class FaultProxy:
 
     async def _stop(self) -> None:
         self._listener.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        if others:
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:  # accepting one begins another
+            for task in others:
+                task.cancel()
             await asyncio.wait(others, timeout=5)
+        await asyncio.sleep(0.01)  # sockets are closed a turn of the loop after their connections
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -18,7 +18,7 @@ from phalanx.namespace.materialise import keep, private
 from phalanx.objects import layout
 from phalanx.schema import check_schema, encode_schema, require_keys
 from phalanx.tables.dataset import Version, manifest_name
-from phalanx.tables.manifest import Manifest, detached_number
+from phalanx.tables.manifest import Manifest, detached_number, managed_name
 from phalanx.tables.speaking import speaking
 from phalanx.tables.stage import extend, files_of, write
 from phalanx.tail.keys import repeated, shown_key
@@ -81,11 +81,34 @@ def _version(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int,
     number = detached_number(core.clock.token(8))
     keep(core, layout.table(table, manifest_name(number)), manifest.numbered(number))
     made = core.datasets.open(table, number)
-    base = core.datasets.open(table, here.contents.head.manifest)
-    new = sorted(set(files_of(core.datasets, made)) - set(files_of(core.datasets, base)))
+    known = set(files_of(core.datasets, core.datasets.open(table, here.contents.head.manifest)))
+    known |= _shown(core, here)
+    new = sorted(set(files_of(core.datasets, made)) - known)
     oldest = _require(core, table, new)
     core.datasets.persist(table, new)
     return made, manifest.next_row_id, oldest
+
+
+def _shown(core: Core, here: Found) -> set[str]:
+    """The files of the version that clients are shown as the newest.
+
+    Its rows may have been written out for them, or be on a head that was rewritten since: they are no client's, however
+    old, and prune leaves them for as long as the version is there.
+    """
+    name = layout.table(here.table.id, managed_name(here.contents.version))
+    data = core.store.get(name, limit=_LIMIT)
+    if data is None:
+        return set()
+    shown = _dataset(core, here.table.id, Manifest.read(data, name))
+    return set(files_of(core.datasets, Version(here.table.id, shown)))
+
+
+def _dataset(core: Core, table: str, manifest: Manifest) -> LanceDataset:
+    return LanceDataset(
+        core.datasets.uri(table),
+        serialized_manifest=manifest.message,
+        storage_options=dict(core.datasets.files.options) or None,
+    )
 
 
 def _require(core: Core, table: str, files: Sequence[str]) -> int | None:
@@ -106,11 +129,7 @@ def _written_anew(core: Core, here: Found, manifest: Manifest) -> tuple[Version,
     """Rows of a version that does not fit in form, as a version of the lake's own."""
     table, datasets = here.table.id, core.datasets
     with speaking(_READING):
-        given = LanceDataset(
-            datasets.uri(table),
-            serialized_manifest=manifest.message,
-            storage_options=dict(datasets.files.options) or None,
-        )
+        given = _dataset(core, table, manifest)
         schema = check_schema(given.schema, here.shape.key)
         reader = given.scanner().to_reader()
     first = datasets.open(table, datasets.begin(table, schema))

@@ -67,7 +67,13 @@ class Batch:
             "delete_table_versions": self._delete_versions,
             "deregister_table": self._deregister,
         }
-        planned = plans[kind](request)
+        try:
+            self._add(plans[kind](request), request)
+        except BaseException:
+            self._pins.clear()
+            raise
+
+    def _add(self, planned: _Planned, request: Request) -> None:
         self._planned.append(planned)
         if planned.action is None:
             return
@@ -86,7 +92,10 @@ class Batch:
         if not self._planned:
             raise InvalidInputError("there is nothing to do: give at least one operation")
         actions = [planned.action for planned in self._planned if planned.action is not None]
-        landed = self._land(actions) if actions else self._view.position
+        try:
+            landed = self._land(actions) if actions else self._view.position
+        finally:
+            self._pins.clear()  # a batch is a circle: without this they would stand until it is found
         for planned in self._planned:
             try:
                 if planned.after is not None:
@@ -178,15 +187,17 @@ class Batch:
         store = core.datasets.files.store
         now = store.now()
         for pin in seen(store.list(layout.PINS)):
-            if pin.kind == STAGING or pin.expired(now) or (pin.kind == FROM and core.pins.owns(pin.id)):
+            idle = pin.kind == FROM and core.pins.owns(pin.id) and pin.position >= core.log.view.position
+            if pin.kind == STAGING or pin.expired(now) or idle:
                 continue
             held = here.contents.versions.at(pin.position)
-            if held is None:
+            if held is None and pin.kind == AT:
                 continue
+            version = 0 if held is None else held.version
             for first, last in ranges:
-                exactly = pin.kind == AT and first <= held.version <= last
-                if exactly or (pin.kind == FROM and held.version <= last):
-                    which = max(held.version, first)
+                exactly = pin.kind == AT and first <= version <= last
+                if exactly or (pin.kind == FROM and version <= last):
+                    which = max(version, first)
                     raise StateError(
                         f"version {which} of table {'.'.join(here.name)!r} is pinned by a running reader: nothing was "
                         "deleted; wait until it is done, then try again"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from phalanx.contents import is_deleted
-from phalanx.errors import InvalidInputError, PhalanxError
+from phalanx.errors import InvalidInputError, PhalanxError, SnapshotExpiredError
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.namespace.materialise import describe, public
@@ -61,11 +61,15 @@ def _told(core: Core, here: Found, one: Landed, sizes: dict[str, int]) -> dict[s
     try:
         if one.version == here.contents.version and name not in sizes:
             told["manifest_size"] = describe(core, here, one.version).size  # clients open it without asking again
+        told["metadata"] = {"lake_version": str(one.position)}
         entry = core.log.read(one.position)
         told["timestamp_millis"] = entry.time // 1000
-        told["metadata"] = {"lake_version": str(one.position)}
         missing = _missing(core, here, entry.transactions[one.place].actions)
         problem = f"{missing} is missing" if missing else None
+    except (
+        SnapshotExpiredError
+    ):  # the entry was pruned, and the version was kept: when it was made is not known any more
+        problem = None
     except PhalanxError as error:
         problem = str(error)
     if problem is not None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from phalanx.catalog import Name, State
 from phalanx.errors import InvalidInputError, PhalanxError
 from phalanx.frames import as_polars
+from phalanx.pins import Hold
 from phalanx.sql.engine import Running, Values, answering, connect, database
 from phalanx.sql.source import parts
 from phalanx.sql.statement import parsed, resolved
@@ -30,10 +31,11 @@ _BATCH = 131_072
 
 
 class Answer:
-    """The rows that a statement asks for."""
+    """The rows that a statement asks for; what they are read from is held for as long as this is."""
 
-    def __init__(self, bind: Callable[[], Running]) -> None:
+    def __init__(self, bind: Callable[[], Running], held: Hold) -> None:
         self._bind = bind
+        self._held = held
         self._lock = threading.Lock()
         self._bound: Running | None = bind()
         self._schema: pa.Schema | None = None
@@ -76,7 +78,7 @@ def ask(core: Core, view: View[State], text: str, values: Values | None = None) 
     """The answer to a statement at one state of the lake."""
     if values is not None and (isinstance(values, str | bytes) or not isinstance(values, Sequence | Mapping)):
         raise InvalidInputError("params are a list of values for ?, or a dictionary for $name")
-    return Answer(lambda: _bound(core, view, text, values))
+    return Answer(lambda: _bound(core, view, text, values), core.hold(view.position))
 
 
 def _bound(core: Core, view: View[State], text: str, values: Values | None) -> Running:
@@ -89,6 +91,6 @@ def _bound(core: Core, view: View[State], text: str, values: Values | None) -> R
     running = Running(connection if all(len(path) == 1 for path in chosen) else database(), errors)
     for path, name in chosen.items():
         reading = core.settled(found(view, name, view.state.tables[name]))
-        running.add(path, ".".join(name), parts(reading, errors.append))
+        running.add(path, ".".join(name), parts(reading, errors.append), reading)
     running.bind(text, dict(values) if isinstance(values, Mapping) else None if values is None else list(values))
     return running

@@ -74,9 +74,11 @@ class Running:
         self._errors = errors
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="phalanx-sql")
         self._parts = 0
+        self._held: list[object] = []
 
-    def add(self, path: Path, table: str, parts: Sequence[object]) -> None:
-        """Hand over a table."""
+    def add(self, path: Path, table: str, parts: Sequence[object], held: object = None) -> None:
+        """Hand over a table, and what keeps its files from being pruned."""
+        self._held.append(held)
         names = []
         for part in parts:
             names.append(f"temp.main.{_PART}{self._parts}")

@@ -61,9 +61,15 @@ class Overlays:
             return found
 
     def forget_old(self) -> None:
-        """Let go of what was written out some time ago: who still reads it holds it."""
-        with self._writing:
-            self._written = [one for one in self._written if self.datasets.pins.time() - one[2] < _SECONDS]
+        """Let go of what was written out some time ago: who still reads it holds it.
+
+        Not while something is being written out, which may take long: pins are renewed after this.
+        """
+        if self._writing.acquire(blocking=False):
+            try:
+                self._written = [one for one in self._written if self.datasets.pins.time() - one[2] < _SECONDS]
+            finally:
+                self._writing.release()
 
     def settled(self, reading: Reading) -> Reading:
         """An overlay written out, ready to be read: for what needs the columns on disk to be the table's."""
@@ -74,7 +80,8 @@ class Overlays:
         alone = msgspec.structs.replace(
             overlay, head=head, segments=(Segment(version.manifest),), memory=nothing, first_pending=overlay.until
         )
-        return Reading(alone, self.datasets, version.pin or reading.held)
+        # Its own files have a pin; those that it has from the head are held by whoever asked.
+        return Reading(alone, self.datasets, version.pin or reading.held, beside=reading.held)
 
 
 class _Shelf:

@@ -46,6 +46,8 @@ class Changed(msgspec.Struct, frozen=True):
     kinds: npt.NDArray[np.int8]
     positions: Ids
     places: Ids
+    layout: int = 0
+    """The columns that the rows have."""
 
     @classmethod
     def all(cls, rows: pa.Table, kind: Kind, position: int, place: int) -> "Changed":

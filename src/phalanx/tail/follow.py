@@ -6,6 +6,7 @@ client of the namespace) ends such a run, because rows are known by other number
 
 from collections.abc import Iterator
 
+import msgspec
 import pyarrow as pa
 
 from phalanx import contents as held
@@ -46,7 +47,7 @@ class Follower:
         """What was gathered and not given yet."""
         if self._gathered and self._base is not None:
             items, self._gathered = self._gathered, []
-            yield from effects(self._at(self._base), items, self._overlays.datasets)
+            yield from _in(self._base, effects(self._at(self._base), items, self._overlays.datasets))
         self._base = self.contents
 
     def _one(self, landing: Landing, action: do.Action) -> Iterator[Changed]:
@@ -77,13 +78,13 @@ class Follower:
         yield from self.rest()
         if isinstance(action, it.Restore | it.Advance):
             standing = before if before.head.manifest else self._last
-            yield from self._compared(landing, standing, after)
+            yield from _in(after, self._compared(landing, standing, after))
         elif isinstance(
             action, it.Waiting
         ):  # a bulk change that became the head at once: its meaning is that of an item
             seq = before.until
             pending = Pending(seq, landing.position, landing.place, before.serial, *taken(action, landing.payloads))
-            yield from effects(self._at(before), [pending], self._overlays.datasets)
+            yield from _in(before, effects(self._at(before), [pending], self._overlays.datasets))
         self.contents = self._base = after
 
     def _compared(self, landing: Landing, before: Contents | None, after: Contents) -> Iterator[Changed]:
@@ -97,6 +98,11 @@ class Follower:
 
     def _at(self, contents: Contents) -> Overlay:
         return self._overlays.at(shape_of(self._table, contents.layout), contents)
+
+
+def _in(contents: Contents, changes: Iterator[Changed]) -> Iterator[Changed]:
+    """Changes of rows that have the columns of this state."""
+    return (msgspec.structs.replace(one, layout=contents.layout.id) for one in changes)
 
 
 def told(found: Difference, position: int, place: int) -> Iterator[Changed]:

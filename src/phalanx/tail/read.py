@@ -27,11 +27,14 @@ Row = dict[str, Any]
 class Reading:
     """One overlay, ready to be read. Immutable; may be used by many threads."""
 
-    def __init__(self, overlay: Overlay, datasets: Datasets, held: Hold | Pin | None = None) -> None:
+    def __init__(
+        self, overlay: Overlay, datasets: Datasets, held: Hold | Pin | None = None, beside: object = None
+    ) -> None:
         self.overlay = overlay
         self._datasets = datasets
         self.held = held
         """What keeps its files from being pruned while it is read."""
+        self._beside = beside
 
     def scan(
         self,

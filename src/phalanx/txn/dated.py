@@ -58,6 +58,8 @@ def _at_version(core: Core, here: Found, at: Landed) -> Found:
     found = locate(core.log.at(at.position), here.table.id)
     if found.contents.version == at.version:
         return found
+    if at.position == lowest:  # later changes of the same entry are in the floor, and the entry is gone
+        return _kept(core, here, at)
     walked = next(iter(core.log.walk(at.position - 1, at.position)))  # later changes of the same entry are left out
     state = walked.before.state
     for landing, transaction in walked.landings:

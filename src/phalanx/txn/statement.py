@@ -53,12 +53,15 @@ class Statements:
             if isinstance(data, Iterator | pa.RecordBatchReader):  # and have been read in part
                 raise SchemaChangedError("the columns of the table have changed since this was begun: run it again")
             return self.put(data, progress, stage_it, what, replace=replace)
+        held = self._core.hold(found.position, of=found)  # its keys are looked up when all rows are staged
         large = stage(found, rows, self._core.datasets, progress)
         if not replace:
             require_rows(large.count, what)
         with self._core.needing([large.pin]):
             ready = matched(large, self._core.datasets, replace=replace)
-        return self._land(ready, replace=replace)
+        landed = self._land(ready, replace=replace)
+        del held
+        return landed
 
     def insert(self, data: object) -> int:
         """Add rows whose keys must be new."""

@@ -117,6 +117,7 @@ class _Run:
         self._files = list(self._listed()) if self._removes else []
         self._pins = seen(self._store.list(layout.PINS))
         self._floor = core.log.oldest()
+        self._kept = [one.name for one in core.store.list(layout.KEPT)]
         self._replaced: list[tuple[Name, Table, Contents, int]] = []
 
     def _listed(self) -> Iterator[File]:
@@ -303,19 +304,22 @@ class _Run:
         return found
 
     def _forget_kept(self, newest: State, floor: int, exactly: set[int]) -> None:
-        """Remove what was kept for tags and pins that are gone, and of versions that were deleted."""
+        """Remove what was kept for tags and pins that are gone, and of versions that were deleted.
+
+        Of what was there when this run began: what another prune has kept since is for tags that this one has not seen.
+        """
         gone: list[str] = []
-        for listed in self._core.store.list(layout.KEPT):
-            position, version = layout.kept_position(listed.name), layout.version_kept(listed.name)
+        for name in self._kept:
+            position, version = layout.kept_position(name), layout.version_kept(name)
             if position is not None and position - 1 not in exactly:
-                gone.append(listed.name)
+                gone.append(name)
             elif version is not None:
                 now = newest.contents.get(version[0])
                 pinned = now is not None and version[1] in {
                     held.version for one in exactly if (held := now.versions.at(one)) is not None
                 }
                 if now is None or (is_deleted(now, version[1]) and not pinned):
-                    gone.append(listed.name)
+                    gone.append(name)
         self._core.store.delete(gone)
 
     def _nothing_left(self, decision: Decision) -> bool:

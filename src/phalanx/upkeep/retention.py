@@ -64,7 +64,8 @@ def decide(state: State, end: int, floor: int, wish: Wish, needs: Needs) -> Deci
             going |= {table.id: ranges} if ranges else {}
             staying[".".join(name)] = reasons
     raised = floor if wish.tables is not None else _floor(end, floor, wish, needs)
-    kept = tuple(sorted(one for one in needs.exactly if one < raised - 1))
+    # A reader may have pinned where a version of its table is kept by itself, and the lake is not.
+    kept = tuple(sorted(one for one in needs.exactly if one < raised - 1 and state.retained.has(one)))
     return Decision(raised, kept, going, staying)
 
 
