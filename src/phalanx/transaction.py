@@ -110,7 +110,7 @@ def create_table(
     work: Work, name: str, data: object, key: str | Sequence[str], properties: Mapping[str, str] | None
 ) -> TransactionTable:
     """A new table in a transaction, from a schema or from rows."""
-    columns = (key,) if isinstance(key, str) else tuple(key)
+    columns = (key,) if isinstance(key, str) else tuple(key or ())
     if isinstance(data, pa.Schema):
         return TransactionTable(work, work.create(name, data, columns, properties or {}))
     rows = source(data)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import phalanx
-from phalanx.errors import ChangesExpiredError, InvalidInputError, NotFoundError, StateError
+from phalanx.errors import ChangesExpiredError, InvalidInputError, NotFoundError, StateError, VersionDeletedError
 from phalanx.lake import Lake
 from phalanx.log import action as do
 from phalanx.txn.bulk import Cargo, Small
@@ -298,3 +298,60 @@ def test_a_table_that_was_only_declared(lake: Lake) -> None:
     assert lake.optimize("d")["d"].rewritten == 0
     lake.set_property("k", "v")
     assert lake.restore(version=declared) == lake.version
+
+
+def test_columns_that_come_back_are_other_columns(lake: Lake) -> None:
+    """A column goes and another one of its name comes, two swap their names: the feed has what the table has."""
+    table = lake.create_table("t", SCHEMA, key="id")
+    start = lake.version
+    table.append(rows(1, v=10))
+    table.drop_column("v")
+    table.add_column("v", pa.int64(), default=0)
+    assert [(row["id"], row["v"]) for row in lake.changes("t", start).read_all().to_pylist()] == [(1, 0)]
+    pair = lake.create_table("pair", pa.schema([("id", pa.int64()), ("a", pa.int64()), ("b", pa.int64())]), key="id")
+    start = lake.version
+    pair.append([{"id": 1, "a": 10, "b": 20}])
+    for old, new in (("a", "x"), ("b", "a"), ("x", "b")):
+        pair.rename_column(old, new)
+    pair.order_columns(["id", "a", "b"])
+    pair.upsert([{"id": 2, "a": 1, "b": 2}])
+    for _ in range(2):
+        found = lake.changes("pair", start).read_all().select(["id", "a", "b"]).to_pylist()
+        assert found == pair.to_arrow().to_pylist() == [{"id": 1, "a": 20, "b": 10}, {"id": 2, "a": 1, "b": 2}]
+        lake.flush("pair")
+
+
+@pytest.mark.parametrize("tagged", [True, False])
+def test_a_table_that_was_dropped_is_restored_though_the_log_was_pruned(lake: Lake, tagged: bool) -> None:
+    """From a tag below the floor, or from the last version of the log; what nothing was kept of is said to be deleted."""
+    table, other = lake.create_table("t", SCHEMA), lake.create_table("u", SCHEMA)
+    for number in range(5):
+        table.append(rows(number))
+        if tagged and number == 2:
+            lake.tag("x")
+    last = lake.version
+    lake.drop_table("t")
+    for number in range(10 if tagged else 1):
+        other.append(rows(number))
+    lake.core.pins.renew()
+    lake.prune(keep=1 if tagged else 3, protect=0)
+    before = lake["u"].count()
+    lake.restore(tag="x") if tagged else lake.restore(version=last)
+    there = lake["t"]
+    assert there.count() == (3 if tagged else 5)
+    assert lake["u"].count() == 0 < before
+    assert lake.check().whole
+    there.append(rows(100))
+    versions = lake.refresh().state.contents[there.id].versions
+    landed = [one.version for one in versions.oldest_first()]
+    assert landed == sorted(set(landed))
+    assert there.version > 6
+    readable = 0
+    for version in landed:
+        try:
+            readable += there.at(version).count() >= 0
+        except VersionDeletedError:
+            continue
+    assert readable >= 3
+    if tagged:
+        assert lake.snapshot(tag="x")["t"].count() == 3

@@ -380,3 +380,40 @@ def test_a_client_that_only_kept_numbers_for_itself_made_no_version(lake: Lake, 
     assert everything(lake) == before
     opened(lake, "t").optimize.compact_files()
     assert ids(lake["t"]) == ids(opened(lake, "t")) == [1, 2, 3, 4, 5, 6]
+
+
+def test_versions_below_the_floor_are_not_damaged(lake: Lake, namespace: PhalanxNamespace) -> None:
+    """When they were made is not known any more: that is all."""
+    for number in range(3):
+        lake["t"].append(rows(10 + number))
+    for number in range(20):
+        lake["u"].append(rows(number))
+    lake.core.pins.renew()
+    lake.prune(keep=4, protect=0)
+    told = namespace.list_table_versions({"id": ["t"]})["versions"]
+    assert [one["version"] for one in told] == [1, 2, 3, 4]
+    assert not [one for one in told if "damaged" in one["metadata"]]
+    assert len(ids(opened(lake, "t"))) == 5
+
+
+def test_what_anybody_reads_from_is_not_deleted(lake: Lake, namespace: PhalanxNamespace) -> None:
+    """By the same handle, and by one that began before the table was there."""
+    with phalanx.open(lake.uri) as other:
+        since = other.version
+        lake.create_table("late", rows(1))
+        for number in range(3):
+            lake["late"].append(rows(number + 2))
+        feed = other.changes("late", since)
+        asked = {"id": ["late"], "ranges": ranges((1, 3))}
+        refused(lake, Exception, "is pinned by a running reader", namespace.batch_delete_table_versions, asked)
+        assert feed.read_all().num_rows == 4
+        del feed
+        other.core.pins.renew()
+        with lake.transaction() as txn:
+            assert txn["late"].count() == 4
+            snapshot = lake.snapshot(version=lake.version)
+            lake["late"].append(rows(50))
+            lake["late"].append(rows(51))
+            asked = {"id": ["late"], "ranges": ranges((4, 5))}
+            refused(lake, Exception, "is pinned by a running reader", namespace.batch_delete_table_versions, asked)
+            assert snapshot["late"].count() == 4

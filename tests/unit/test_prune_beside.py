@@ -1,15 +1,20 @@
 """Prune beside others: nobody who reads, writes or tags meanwhile loses a file."""
 
+import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import phalanx
 from phalanx.errors import ConflictError, SnapshotExpiredError, StagingExpiredError, StateError, UnavailableError
+from phalanx.objects.local import LocalStore
+from phalanx.txn.bulk import Cargo, Small
 from phalanx.upkeep import prune as pruning
-from tests.unit.pruning import BULK, Ground, bulk, few, grown
+from tests.unit.pruning import BULK, SCHEMA, Ground, bulk, few, grown
 
 DAY = 86_400.0
 
@@ -208,3 +213,89 @@ def test_a_snapshot_outlives_its_handle_but_pins_nothing(ground: Ground) -> None
     assert not [
         one for one in (ground.folder / "pins").iterdir() if not ground.lake._core.pins.owns(one.name.split("-")[2])
     ]
+
+
+def test_what_another_prune_kept_for_a_tag_stays(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow prune forgets what was kept for tags that are gone, while a newer one keeps a version for a tag it never saw."""
+    slow, other = ground.lake, ground.process()
+    table = slow.create_table("t", SCHEMA)
+    for number in range(10):
+        table.append(few(number))
+    real = pruning._Run._forget_kept
+    ran: list[int] = []
+
+    def forget(run: Any, *given: Any) -> None:
+        if run._core is slow.core and not ran:
+            ran.append(1)
+            other.tag("release", version=other.refresh().version - 3)
+            for number in range(5):
+                other["t"].append(few(100 + number))
+            for lake in (slow, other):
+                lake.core.pins.renew()
+            other.prune(keep=1, protect=0)
+        real(run, *given)
+
+    monkeypatch.setattr(pruning._Run, "_forget_kept", forget)
+    slow.prune(keep=6, protect=0)
+    assert ran
+    assert ground.process().snapshot(tag="release")["t"].count() == 8
+    assert slow.check().whole
+
+
+def test_a_reader_of_a_version_that_is_kept_by_itself_keeps_no_more(ground: Ground) -> None:
+    """It has pinned a position of the lake that nobody keeps as a whole: the log does not say that somebody does."""
+    lake = ground.lake
+    table, other = lake.create_table("t", SCHEMA), lake.create_table("u", SCHEMA)
+    for number in range(4):
+        table.append(few(number))
+    for number in range(20):
+        other.append(few(number))
+    lake.core.pins.renew()
+    lake.prune(keep=4, protect=0)
+    reader = ground.process()
+    old = reader["t"].at(3)
+    for number in range(8):
+        other.append(few(number))
+    for one in (lake, reader):
+        one.core.pins.renew()
+    lake.prune(keep=4, protect=0)
+    assert lake.refresh().state.retained.kept == ()
+    assert (old.count(), lake.check().whole) == (2, True)
+
+
+def test_versions_of_one_entry_are_kept_when_the_floor_is_right_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several changes of a table land in one entry, which becomes the last below the floor: each of them can be read."""
+    sync = LocalStore.sync_file
+
+    def slowly(store: LocalStore, fd: int) -> None:
+        time.sleep(0.05)  # what comes meanwhile is gathered
+        sync(store, fd)
+
+    monkeypatch.setattr(LocalStore, "sync_file", slowly)
+    lake = phalanx.open(tmp_path / "synced", create=True)
+    lake.set_property("flush.background", "off")
+    table, other = lake.create_table("t", SCHEMA), lake.create_table("u", SCHEMA)
+
+    async def together() -> None:
+        acks = []
+        for number in range(4):
+            cargo = Cargo()
+            item = cargo.put(table._shape, Small(pa.Table.from_pylist(few(number), SCHEMA)))
+            acks.append(
+                lake._committer.submit(lake.core.intent([item], lake.core.deadline(None), payloads=cargo.payloads))
+            )
+        for ack in acks:
+            await ack
+
+    asyncio.run(together())
+    entry = lake.version
+    assert len({one.position for one in lake.refresh().state.contents[table.id].versions.oldest_first()}) < 4
+    for number in range(10):
+        other.append(few(number))
+    lake.core.pins.renew()
+    assert lake.prune(keep=10, protect=0).floor == entry + 1
+    assert [table.at(version).count() for version in range(2, 6)] == [1, 2, 3, 4]
+    assert lake.check().whole
+    lake.close()

@@ -6,7 +6,7 @@ before anything is committed.
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -25,6 +25,7 @@ from phalanx.tail.keys import repeated, shown_key
 from phalanx.tail.lookup import rows_with_keys
 from phalanx.tail.overlay import Segment
 from phalanx.txn.core import Core, Found
+from phalanx.upkeep.reach import Manifests
 
 _LIMIT = 1 << 30
 _READING = "reading what a client staged"
@@ -81,34 +82,23 @@ def _version(core: Core, here: Found, manifest: Manifest) -> tuple[Version, int,
     number = detached_number(core.clock.token(8))
     keep(core, layout.table(table, manifest_name(number)), manifest.numbered(number))
     made = core.datasets.open(table, number)
-    known = set(files_of(core.datasets, core.datasets.open(table, here.contents.head.manifest)))
-    known |= _shown(core, here)
-    new = sorted(set(files_of(core.datasets, made)) - known)
+    is_known = _is_known(core, here)
+    new = sorted({one for one in files_of(core.datasets, made) if not is_known(one)})
     oldest = _require(core, table, new)
     core.datasets.persist(table, new)
     return made, manifest.next_row_id, oldest
 
 
-def _shown(core: Core, here: Found) -> set[str]:
-    """The files of the version that clients are shown as the newest.
+def _is_known(core: Core, here: Found) -> Callable[[str], bool]:
+    """Which files a client has not written: those of the head, and of the version that it is shown as the newest.
 
-    Its rows may have been written out for them, or be on a head that was rewritten since: they are no client's, however
-    old, and prune leaves them for as long as the version is there.
+    That one's rows may have been written out for clients, or be on a head that was rewritten since: they may be older than
+    what was pruned, and prune leaves them for as long as the version is there.
     """
-    name = layout.table(here.table.id, managed_name(here.contents.version))
-    data = core.store.get(name, limit=_LIMIT)
-    if data is None:
-        return set()
-    shown = _dataset(core, here.table.id, Manifest.read(data, name))
-    return set(files_of(core.datasets, Version(here.table.id, shown)))
-
-
-def _dataset(core: Core, table: str, manifest: Manifest) -> LanceDataset:
-    return LanceDataset(
-        core.datasets.uri(table),
-        serialized_manifest=manifest.message,
-        storage_options=dict(core.datasets.files.options) or None,
-    )
+    table, store = here.table.id, core.datasets.files.store
+    head = set(files_of(core.datasets, core.datasets.open(table, here.contents.head.manifest)))
+    shown = Manifests(store).managed(table, managed_name(here.contents.version))
+    return lambda name: name in head or name in shown.files or "/".join(name.split("/")[:2]) in shown.folders
 
 
 def _require(core: Core, table: str, files: Sequence[str]) -> int | None:
@@ -129,7 +119,11 @@ def _written_anew(core: Core, here: Found, manifest: Manifest) -> tuple[Version,
     """Rows of a version that does not fit in form, as a version of the lake's own."""
     table, datasets = here.table.id, core.datasets
     with speaking(_READING):
-        given = _dataset(core, table, manifest)
+        given = LanceDataset(
+            datasets.uri(table),
+            serialized_manifest=manifest.message,
+            storage_options=dict(datasets.files.options) or None,
+        )
         schema = check_schema(given.schema, here.shape.key)
         reader = given.scanner().to_reader()
     first = datasets.open(table, datasets.begin(table, schema))

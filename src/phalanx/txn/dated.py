@@ -51,9 +51,9 @@ def at_version(core: Core, here: Found, at: Landed) -> Found:
 def _at_version(core: Core, here: Found, at: Landed) -> Found:
     lowest = core.log.oldest() - 1
     if at.position < lowest:  # what made it is no longer in the log
-        last = here.contents.versions.at(lowest)
-        if last is not None and last.version == at.version:
-            return locate(core.log.at(lowest), here.table.id)
+        last, view = here.contents.versions.at(lowest), core.log.at(lowest)
+        if last is not None and last.version == at.version and here.table.id in view.state.names:
+            return locate(view, here.table.id)
         return _kept(core, here, at)
     found = locate(core.log.at(at.position), here.table.id)
     if found.contents.version == at.version:
@@ -92,6 +92,12 @@ def load_kept(core: Core, name: str) -> Base[State] | None:
 def _kept(core: Core, here: Found, at: Landed) -> Found:
     base = load_kept(core, layout.kept_version(here.table.id, at.version))
     if base is None:
+        for (
+            position
+        ) in core.log.view.state.retained.kept:  # a table that was dropped and restored has nothing by itself
+            found = here.contents.versions.at(position)
+            if found is not None and found.version == at.version:
+                return locate(core.log.at(position), here.table.id)
         raise SnapshotExpiredError(
             f"version {at.version} of table {'.'.join(here.name)!r} is no longer kept: choose a newer one"
         )
