@@ -17,7 +17,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -41,6 +41,8 @@ been replaced since stays for as long."""
 _SHARED = 30.0
 """Seconds for which operations that begin share a staging pin: it protects whatever is newer than itself."""
 _TRIES = 3
+_LONG = 86_400.0
+"""Seconds after its end that a pin is left lying, for whoever wants to know."""
 _FIRST = 1.0
 """Seconds after which clocks are compared where that takes requests; elsewhere it is done at once."""
 AHEAD = 60.0
@@ -368,6 +370,12 @@ class Seen(msgspec.Struct, frozen=True):
     def expired(self, now: float) -> bool:
         """Whether whoever put it has not renewed it in time."""
         return now - self.renewed > self.life
+
+
+def long_dead(listed: Sequence[Listed], now: float, before: int) -> list[str]:
+    """The names of pins of processes that are gone since a day and more, and began before a position."""
+    gone = {one.id for one in seen(listed) if one.position < before and now - one.renewed > one.life + _LONG}
+    return [one.name for one in listed if (pin := layout.pin(one.name)) is not None and pin.id in gone]
 
 
 def seen(listed: Iterable[Listed]) -> list[Seen]:

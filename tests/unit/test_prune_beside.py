@@ -1,6 +1,7 @@
 """Prune beside others: nobody who reads, writes or tags meanwhile loses a file."""
 
 import asyncio
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -299,3 +300,21 @@ def test_versions_of_one_entry_are_kept_when_the_floor_is_right_behind_it(
     assert [table.at(version).count() for version in range(2, 6)] == [1, 2, 3, 4]
     assert lake.check().whole
     lake.close()
+
+
+def test_pins_of_the_dead_go_after_a_day(ground: Ground) -> None:
+    """A process that was killed leaves its pins: they stand for a day after they expired, and go with a prune."""
+    table = grown(ground)
+    store = ground.lake.core.datasets.files.store
+    with store.prepare([b""], lasting=False) as blob:
+        blob.put("pins/at-00000000000000000003-" + "ab" * 16 + "-0000000600-000000")
+    dead = next(ground.folder.glob("pins/at-*3-abab*"))
+    for age, there in ((700.0, True), (DAY, True), (DAY + 700.0, False)):
+        stamp = dead.stat().st_mtime - age
+        os.utime(dead, (stamp, stamp))
+        table.append(few(-1))
+        ground.lake.prune(keep=1, protect=0)
+        assert dead.exists() == there
+        if there:
+            os.utime(dead)
+    assert ground.lake.core.pins._names

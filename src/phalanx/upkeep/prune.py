@@ -26,7 +26,7 @@ from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.entry import Landing
 from phalanx.objects import layout
-from phalanx.pins import AT, FROM, STAGING, Seen, seen
+from phalanx.pins import AT, FROM, STAGING, Seen, long_dead, seen
 from phalanx.txn.core import Core
 from phalanx.txn.dated import keep_version, load_kept
 from phalanx.upkeep.garbage import File, Garbage, Protection, sort_out
@@ -83,10 +83,10 @@ class Pruned(msgspec.Struct, frozen=True):
 
 def prune(core: Core, options: Options, deadline: Deadline) -> Pruned:
     """Let go of what nobody needs any more."""
-    run: _Run | None = _Run(core, options, deadline)
-    if run is not None and run.waits_for_the_dead() and not options.dry_run:
-        run.move_on()
-        run = None
+    first = _Run(core, options, deadline)
+    if waits := first.waits_for_the_dead() and not options.dry_run:
+        first.move_on()
+    run = None if waits else first
     for _ in range(ATTEMPTS):
         run = run or _Run(core, options, deadline)
         try:
@@ -257,7 +257,7 @@ class _Run:
     def _carry_out(self, decision: Decision) -> tuple[int, set[tuple[str, str]]]:
         """Everything after the decision but deleting files: entries that went, and files that turned out to be needed."""
         core = self._core
-        late = self._alive(seen(self._store.list(layout.PINS)))
+        late = self._alive(seen(pins := self._store.list(layout.PINS)))
         exactly = {one.position for one in late if one.kind == AT} | set(decision.kept)
         since = min([one.position for one in late if one.kind == FROM], default=decision.floor)
         floor = max(self._floor, min(decision.floor, since + 1))
@@ -267,6 +267,7 @@ class _Run:
         both = {one.id: one for one in (*self._pins, *late)}.values()
         still = self._garbage(view, floor, self._kept_states(exactly), [], both)
         self._forget_kept(view.state, floor, exactly)
+        self._store.delete(long_dead(pins, self._now, self._view.position))
         swept = core.log.sweep(floor)
         return swept.entries, {(one.table, one.name) for one in still.kept}
 
