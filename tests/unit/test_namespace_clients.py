@@ -1,8 +1,6 @@
 """Stock Lance clients on tables of a lake: what they write is the lake's, and the lake goes on from there."""
 
 import contextlib
-import gc
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -354,30 +352,3 @@ def test_a_client_goes_on_from_a_table_that_it_created(lake: Lake) -> None:
     assert held(table) == both(lake, "new") == wanted
     lake["new"].append(rows(5))
     assert both(lake, "new") == [*wanted, (5, 0)]
-
-
-@pytest.mark.parametrize("how", ["optimize", "tail"])
-def test_a_client_goes_on_after_upkeep(lake: Lake, how: str) -> None:
-    """What it stands on was rewritten, or written out for it, and something newer was pruned: it can add rows all the same."""
-    namespace = PhalanxNamespace(lake)
-    table = lake.create_table("late", pa.table({"id": pa.array([0])}))
-    for number in range(3):
-        lance.dataset(namespace_client=namespace, table_id=["late"]).insert(pa.table({"id": pa.array([number + 1])}))
-    if how == "tail":
-        table.append([{"id": 10}])
-        assert lance.dataset(namespace_client=namespace, table_id=["late"]).count_rows() == 5
-        lake.flush("late")
-    else:
-        assert lake.optimize("late")["late"].rewritten
-    before = table.count()
-    garbage = lake.create_table("garbage", pa.table({"id": pa.array([0])}))
-    for number in range(2):
-        garbage.overwrite(pa.table({"id": pa.array([number])}), stage=True)
-    time.sleep(2.1)  # files this much older than a pin are not taken for its own
-    gc.collect()
-    lake.core.overlays._written.clear()  # as after five minutes
-    lake.core.pins.renew()
-    assert lake.prune(keep=1, unconditional=True).files
-    lance.dataset(namespace_client=namespace, table_id=["late"]).insert(pa.table({"id": pa.array([99])}))
-    assert table.count() == before + 1
-    assert lake.check().whole
