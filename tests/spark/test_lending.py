@@ -163,3 +163,20 @@ def test_a_read_renews_what_it_reads(lake: phalanx.Lake) -> None:
     read = [batch for partition in reader.partitions() for batch in reader.read(partition)]
     assert sum(batch.num_rows for batch in read) == MANY
     assert len([one for one in lake.core.store.list("pins") if job.id in one.name]) == 2 * len(job.pins)
+
+
+def test_who_may_only_read_does_without_pins(lake: phalanx.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read is not refused because nothing can be pinned; a write is."""
+    table = lake.create_table("events", EVENTS)
+    table.append(pa.Table.from_batches(rows()), stage=True)
+    source = PhalanxSource({"lake": lake.uri, "table": "events"})
+    schema = source.schema()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise UnavailableError("this storage is read-only")
+
+    monkeypatch.setattr(LocalStore, "prepare", refuse)
+    reader = source.reader(schema)
+    assert sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part)) == MANY
+    with pytest.raises(UnavailableError, match="read-only"):
+        source.writer(schema, overwrite=False)

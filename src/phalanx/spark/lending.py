@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import msgspec
 
 from phalanx.clock import SYSTEM
-from phalanx.errors import PhalanxError, UnavailableError
+from phalanx.errors import PhalanxError, StateError, UnavailableError
 from phalanx.ids import ID_BYTES
 from phalanx.objects import Store, Unknown, layout
 from phalanx.objects.layout import PINS, PinName
@@ -79,11 +79,20 @@ class Job(msgspec.Struct, frozen=True):
         return SYSTEM.now() / 1e6 - self.began < _OLD
 
 
-def lend(core: Core, *, at: int | None = None, since: int | None = None) -> Job:
-    """For files that are about to be written, and for a version that is about to be read, or all from one on."""
+def lend(core: Core, *, at: int | None = None, since: int | None = None, reads: bool = False) -> Job:
+    """For files that are about to be written, and for a version that is about to be read, or all from one on.
+
+    Who only `reads`, and may not write, does without.
+    """
     job, began = SYSTEM.token(_JOB_BYTES).hex(), SYSTEM.now() / 1e6
-    pins = [_lend(core, job, STAGING, core.log.view.position)]
-    pins += [_lend(core, job, kind, one) for kind, one in ((AT, at), (FROM, since)) if one is not None]
+    wanted = ((STAGING, core.log.view.position), (AT, at), (FROM, since))
+    pins: list[Lent] = []
+    try:
+        pins += (_lend(core, job, kind, position) for kind, position in wanted if position is not None)
+    except (UnavailableError, StateError) as error:
+        if not reads:
+            raise
+        log.info("nothing can be pinned, what is read may be pruned meanwhile: %s", error)
     return Job(job, began, tuple(pins))
 
 

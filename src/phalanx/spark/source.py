@@ -83,10 +83,10 @@ class PhalanxSource(DataSource):
             snapshot = asked.snapshot(lake) if self._version is None else lake.snapshot(version=self._version)
             if asked.since is not None:
                 until = snapshot.version if asked.until is None else asked.until
-                job = lend(lake.core, since=asked.since)
+                job = lend(lake.core, since=asked.since, reads=True)
                 planned = plan_changes(lake, asked.table, asked.since, until, TASKS)
                 return ChangesReader(msgspec.structs.replace(planned, job=job))
-            job = lend(lake.core, at=snapshot.version)
+            job = lend(lake.core, at=snapshot.version, reads=True)
             found = snapshot.found(asked.table)
             scan = plan_scan(lake.core, reach(lake), found, asked.columns, asked.where, TASKS).scan
             return ScanReader(msgspec.structs.replace(scan, job=job))
