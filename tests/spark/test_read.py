@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import phalanx
 from phalanx.errors import InvalidInputError, NotFoundError
 from phalanx.spark import SparkLake
+from phalanx.spark.columns import exchanged, to_spark
 from phalanx.spark.parts import LEAST_ROWS, balanced, shared
 from tests.spark.rows import EVENTS, events
 
@@ -214,6 +215,15 @@ def test_parts_of_a_fragment_are_all_of_it(lake: phalanx.Lake, there: SparkLake)
     assert answer is not None
     ids, values = (sum(expected[name].to_pylist()) for name in ("id", "v"))
     assert tuple(answer) == (expected.num_rows, expected.num_rows, ids, values)
+
+
+def test_a_time_finer_than_spark_counts_is_refused() -> None:
+    """Microseconds come through; a nanosecond would be cut off."""
+    wanted = exchanged(pa.schema([("at", pa.time64("ns"))]))
+    fine = pa.record_batch({"at": pa.array([1_000, None], pa.time64("ns"))})
+    assert to_spark(fine, wanted).column(0).cast(pa.int64()).to_pylist() == [1_000, None]
+    with pytest.raises(InvalidInputError, match="column 'at' has a value that Spark cannot hold"):
+        to_spark(pa.record_batch({"at": pa.array([1_001], pa.time64("ns"))}), wanted)
 
 
 def test_no_plan_and_no_error_shows_a_secret(tmp_path: Path) -> None:

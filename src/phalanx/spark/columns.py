@@ -34,6 +34,7 @@ def _field(field: "pa.Field[Any]", path: str) -> "pa.Field[Any]":
     return pa.field(field.name, _type(field.type, path), nullable=field.nullable)
 
 
+_NANOSECONDS = pa.time64("ns")
 _SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...] = (
     (types.is_uint8, pa.int16()),
     (types.is_uint16, pa.int32()),
@@ -44,7 +45,7 @@ _SIMPLE: tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...] = (
     (types.is_large_binary, pa.binary()),
     (types.is_fixed_size_binary, pa.binary()),
     (types.is_date, pa.date32()),
-    (types.is_time, pa.time64("ns")),
+    (types.is_time, _NANOSECONDS),
     (types.is_duration, pa.duration("us")),
 )
 
@@ -78,7 +79,7 @@ def _decimal(kind: Any, path: str) -> pa.DataType:  # noqa: ANN401 - as above
 def to_spark(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     """Rows of a table as Spark takes them."""
     arrays = [
-        array if array.type == field.type else _cast(array, field)
+        array if array.type == field.type and field.type != _NANOSECONDS else _cast(array, field)
         for array, field in zip(batch.columns, wanted, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
@@ -86,7 +87,7 @@ def to_spark(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
 
 def _cast(array: "pa.Array[Any]", field: "pa.Field[Any]") -> "pa.Array[Any]":
     try:
-        if types.is_time64(array.type) and array.type.unit == "ns":
+        if array.type == _NANOSECONDS:
             array = array.cast(pa.time64("us"))  # Spark counts microseconds, and would cut off the rest
         return array.cast(field.type)
     except pa.ArrowException as error:
