@@ -25,6 +25,7 @@ from phalanx.log.item import DeleteKeys
 from phalanx.lossless import column
 from phalanx.schema import require_keys
 from phalanx.tail.keys import as_key_table, last_of_each
+from phalanx.tail.overlay import Shape
 from phalanx.tail.payload import encode_rows
 from phalanx.txn.bulk import Cargo, Small
 from phalanx.txn.core import Core, Found
@@ -210,6 +211,7 @@ class Writer:
     def _parcels(self, batch: Sequence[Row]) -> Iterator[Parcel]:
         parcel = Parcel([], [], Cargo())
         for deletes, run in groupby(batch, key=_deletes):
+            shape = self._shape  # what its rows are read by: the writer may learn of others before all parcels are gone
             good, rows = self._readable(list(run), deletes=deletes)
             for part in _cut(rows) if good else ():
                 size = bytes_of(part, _LITTLE)
@@ -217,19 +219,11 @@ class Writer:
                     yield parcel
                     parcel = Parcel([], [], Cargo())
                 parcel.taken += good[: part.num_rows]
-                parcel.actions.append(self._item(parcel.cargo, part, deletes=deletes))
+                parcel.actions.append(_item(shape, parcel.cargo, part, deletes=deletes))
                 parcel.size += size
                 good = good[part.num_rows :]
         if parcel.actions:
             yield parcel
-
-    def _item(self, cargo: Cargo, rows: pa.Table, *, deletes: bool) -> Action:
-        shape = self._shape
-        if deletes:
-            return DeleteKeys(shape.table, cargo.add(encode_rows(rows)), rows.num_rows, shape.layout)
-        if shape.key:
-            return cargo.upsert(shape, Small(last_of_each(rows, shape.key)))
-        return cargo.put(shape, Small(rows))
 
     def _readable(self, run: list[Row], *, deletes: bool) -> tuple[list[Row], pa.Table]:
         """The rows that can be written, as Arrow; the others are told why not. Bad ones are found by halving."""
@@ -288,3 +282,11 @@ def _same(error: PhalanxError) -> PhalanxError:
     twin = type(error)(*error.args)
     twin.__cause__ = error.__cause__
     return twin
+
+
+def _item(shape: Shape, cargo: Cargo, rows: pa.Table, *, deletes: bool) -> Action:
+    if deletes:
+        return DeleteKeys(shape.table, cargo.add(encode_rows(rows)), rows.num_rows, shape.layout)
+    if shape.key:
+        return cargo.upsert(shape, Small(last_of_each(rows, shape.key)))
+    return cargo.put(shape, Small(rows))

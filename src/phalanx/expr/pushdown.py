@@ -107,7 +107,7 @@ def _like(node: Node) -> str:
     if node.name or not is_text(node.inputs[0].type):
         raise _UnspeakableError
     subject, pattern = map(_render, node.inputs)
-    return f"({subject} {'not ' if node.negated else ''}{node.kind.lower()} {pattern})"
+    return f"({subject} {'not ' if node.negated else ''}like {pattern})"
 
 
 def _refuse_zero(node: Node) -> None:
@@ -198,7 +198,6 @@ _RENDERERS: dict[str, Callable[[Node], str]] = {
     "Not": _not,
     "InList": _in_list,
     "Like": _like,
-    "ILike": _like,
     "Cast": _cast,
     "ScalarFunction": _field,
 }

@@ -136,6 +136,7 @@ class Reader:
             return Node(kind, pa.bool_(), tuple(inputs), negated=shown.negated())
         if kind in {"Like", "ILike"}:
             shown = raw.to_variant()
+            kind = "Like" if _minds_case(raw, shown) else "ILike"
             sides = (self.read(shown.expr(), depth), self.read(shown.pattern(), depth))
             return Node(kind, pa.bool_(), sides, shown.escape_char() or "", negated=shown.negated())
         if kind == "Negative":
@@ -148,3 +149,10 @@ class Reader:
             return Node(kind, self._type_of(Expr(raw)), parts, name)
         what = _REFUSED.get(kind, f"an expression of kind {kind}")
         raise ValueError(f"{what} cannot be used here; write an expression over the columns of one row")
+
+
+def _minds_case(raw: Any, shown: Any) -> bool:  # noqa: ANN401 - DataFusion's
+    """Whether it is LIKE: of ILIKE, too, DataFusion says that it is one, and only its name tells them apart."""
+    word = "NOT LIKE" if shown.negated() else "LIKE"
+    name = str(raw.canonical_name())
+    return name.startswith(f"{shown.expr().canonical_name()} {word} {shown.pattern().canonical_name()}")

@@ -276,7 +276,7 @@ class Committer:
         landed = self._log.landed(intent.id)
         if landed is not None:
             return landed
-        for possible in (intent.unsure_at, intent.lent_at):
+        for possible in (intent.unsure_at, intent.lent_at, intent.token_since):
             if possible is not None and not self._log.remembers(possible):
                 return _unknown("the log was pruned past the place where it may stand")
         if now < intent.deadline.at:

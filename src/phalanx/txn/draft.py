@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from phalanx.data import Source, conform, source
-from phalanx.errors import AlreadyExistsError, InvalidInputError
+from phalanx.errors import AlreadyExistsError, InvalidInputError, SchemaChangedError
 from phalanx.expr import plan_assignments, plan_predicate
 from phalanx.log import action as do
 from phalanx.log import item as it
@@ -146,8 +146,7 @@ class Draft:
 
     def overwrite(self, data: object, progress: Progress | None, stage_it: Force) -> int:
         """All rows go, then these are added."""
-        rows = self._ready(data, progress, stage_it)  # if they are refused, nothing has changed yet
-        self._look()
+        rows = self._ready(data, progress, stage_it, look=True)  # if they are refused, nothing has changed yet
         shape = self.found.shape
         self._apply(it.Overwrite(shape.table, it.Inline(0, 0), shape.layout), encode_rows(self._nothing()))
         self._emptied = self._whole = True
@@ -313,16 +312,19 @@ class Draft:
             require_rows(rows.rows.num_rows if isinstance(rows, Small) else rows.count, what)
         return self._add(rows)
 
-    def _ready(self, data: object, progress: Progress | None, stage_it: Force) -> Small | Large:
+    def _ready(self, data: object, progress: Progress | None, stage_it: Force, *, look: bool = False) -> Small | Large:
         """Rows as they will be added, ready-made or not: what is refused fails here, before anything is changed."""
         if isinstance(data, Small | Large):
+            self._look()
             return data
-        schema = self.found.shape.schema
+        schema, layout = self.found.shape.schema, self.found.shape.layout
         rows = take_in(conform(source(data, schema), schema), self.key, stage=stage_it)
-        if isinstance(rows, Small):
+        if isinstance(rows, Small) and not look:
             return rows
         self._look()
-        return self._stage(rows, progress)
+        if self.found.shape.layout != layout:
+            raise SchemaChangedError("the columns of the table have changed since this was begun: run it again")
+        return rows if isinstance(rows, Small) else self._stage(rows, progress)
 
     def _stage(self, rows: Source, progress: Progress | None) -> Large:
         own = [alter.layout for alter in self._alters]

@@ -57,7 +57,19 @@ class Named(msgspec.Struct, frozen=True, array_like=True):
 class Intent:
     """A sealed transaction with the acknowledgement its caller waits for, and until when."""
 
-    __slots__ = ("_planned", "ack", "by", "deadline", "guard", "id", "lent_at", "producer", "sealed", "unsure_at")
+    __slots__ = (
+        "_planned",
+        "ack",
+        "by",
+        "deadline",
+        "guard",
+        "id",
+        "lent_at",
+        "producer",
+        "sealed",
+        "token_since",
+        "unsure_at",
+    )
 
     def __init__(
         self,
@@ -81,6 +93,8 @@ class Intent:
         self.unsure_at: int | None = None
         """A position below the floor at which it may have landed: only the remembered ids can tell (rule A5)."""
 
+        self.token_since: int | None = None
+        """The position from which on its id may have been used, if a token stands for it (rule B7)."""
         self.lent_at = lent_at
         """The position from which on another process may put it too, now or later (rule B9)."""
         self.by = by

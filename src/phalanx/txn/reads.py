@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from phalanx.catalog import State
+from phalanx.catalog import Name, State
 from phalanx.contents import Contents
 from phalanx.expr import plan_predicate
 from phalanx.ids import TransactionId
@@ -30,6 +30,8 @@ class Reads:
 
     def __init__(self) -> None:
         self.catalog = False
+        self.names: set[Name] = set()
+        """The names that it has asked for, whether there was a table or not."""
         self.tables: dict[str, TableReads] = {}
 
     def of(self, found: Found) -> "TableReads":
@@ -51,7 +53,8 @@ class TableReads:
 
     def rows(self, where: str | None, limit: int | None = None) -> None:
         """Rows were read: those that match, or all."""
-        if where is None or limit is not None:
+        # What may fail on a row, or is another thing each time, cannot be asked of rows that come later.
+        if where is None or limit is not None or not plan_predicate(where, self.found.shape.schema).loggable:
             self.whole = True
         else:
             self._conditions.add(where)
@@ -130,8 +133,16 @@ class Serial:
             return found
         if self._reads.catalog and not (state.names == self._began.names):  # noqa: SIM201 - rpds has == right, and not !=
             return Conflict(Kind.CHANGED, "the list of tables was read, and changed")
+        for name in sorted(self._reads.names):
+            if _id(state, name) != _id(self._began, name):
+                return Conflict(Kind.CHANGED, f"table {dotted(name)!r} was asked for, and is another one now")
         for table, reads in self._reads.tables.items():
             objection = reads.check(state.contents.get(table), position, read, self._core)
             if objection is not None:
                 return objection
         return found
+
+
+def _id(state: State, name: Name) -> str | None:
+    table = state.tables.get(name)
+    return None if table is None else table.id

@@ -45,7 +45,7 @@ class Statements:
             if not replace:
                 require_rows(rows.rows.num_rows, what)
             return self._planned_again(
-                lambda: self._land(rows, replace=replace),
+                lambda: self._land(rows, shape, replace=replace),
                 lambda: self.put(rows.rows, progress, stage_it=False, what=what, replace=replace),
             )
         found = self._found()
@@ -59,7 +59,7 @@ class Statements:
             require_rows(large.count, what)
         with self._core.needing([large.pin]):
             ready = matched(large, self._core.datasets, replace=replace)
-        landed = self._land(ready, replace=replace)
+        landed = self._land(ready, found.shape, replace=replace)
         del held
         return landed
 
@@ -101,9 +101,9 @@ class Statements:
             self._core.refresh()
         return anew()
 
-    def _land(self, rows: Small | Large, *, replace: bool) -> int:
+    def _land(self, rows: Small | Large, shape: Shape, *, replace: bool) -> int:
+        """Commit rows that were made ready for these columns; the table may have others by now, and be known to."""
         cargo = Cargo()
-        shape = self._shape
         item: do.Action
         if replace:
             item = cargo.overwrite(shape, rows)

@@ -68,6 +68,7 @@ class Work:
             core.deadline(timeout)  # a bad one is refused before any work is done
         self.note = note
         self._identity = core.ids.next() if token is None else identity_of(core, token)
+        self._token_since = None if token is None else since_of(token)
         core.committer.require_open()
         self._began: View[State] | None = None
         self._view: View[State] | None = None
@@ -109,6 +110,8 @@ class Work:
     def draft(self, name: str) -> Draft:
         """A table, to be read and changed."""
         parts = parse_name(name)
+        if self.reads is not None:
+            self.reads.names.add(parts)
         known = self.core.log.view if self._view is None else self._view
         table = known.state.tables.get(parts)
         return self.draft_of(find(self.view, name) if table is None else found(known, parts, table))
@@ -188,6 +191,7 @@ class Work:
             guard=guard,
             pins=first.pins,
         )
+        intent.token_since = self._token_since
         try:
             self.version = self.core.committer.commit(intent)
         except (ConflictError, NotFoundError):
@@ -243,14 +247,19 @@ class Work:
 
 def identity_of(core: Core, token: str) -> bytes:
     """The transaction id of an idempotency token, while it is certain that a use of it would be known (rule B7)."""
-    since, dash, rest = token.partition("-")
-    if not dash or not since.isdigit() or not rest:
-        raise InvalidInputError(f"{token!r} is not a token: make one with lake.token(), and use it for one transaction")
-    if not core.log.remembers(int(since)):
+    if not core.log.remembers(since_of(token)):
         raise CommitUnknownError(
             f"token {token!r} is too old: whether it was used is no longer known; look at the log before you repeat it"
         )
     return hashlib.blake2b(token.encode(), digest_size=ID_BYTES).digest()
+
+
+def since_of(token: str) -> int:
+    """The position from which on a token may have been used."""
+    since, dash, rest = token.partition("-")
+    if not dash or not since.isdigit() or not rest:
+        raise InvalidInputError(f"{token!r} is not a token: make one with lake.token(), and use it for one transaction")
+    return int(since)
 
 
 def again(core: Core, deadline: Deadline, attempt: Callable[[], R]) -> R:
