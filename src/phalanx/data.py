@@ -16,9 +16,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from pyarrow import compute as pc
+from pyarrow import types
 
 from phalanx.errors import InvalidInputError
-from phalanx.lossless import column, recast
+from phalanx.lossless import column, recast, require_uncut
 
 _TAKEN = "an Arrow table or stream, a pandas or polars frame, a list of dicts, or a dict of columns"
 _begun: "weakref.WeakSet[Any]" = weakref.WeakSet()
@@ -106,9 +107,17 @@ def _from_columns(data: Mapping[Any, Any], schema: pa.Schema | None) -> pa.Table
                 f"column {name!r} is a {type(values).__name__}: a column is a list of values; give a row as [{{...}}]"
             )
     if schema is None:
-        return pa.table(dict(data))
+        return _inferred(pa.table(dict(data)), data)
     _require_known(data, schema)
     return pa.table({name: column(data[name], schema.field(name).type) for name in schema.names if name in data})
+
+
+def _inferred(table: pa.Table, values: Mapping[Any, Any]) -> pa.Table:
+    """A table whose types Arrow chose: it chooses a day for moments, and microseconds for what is finer."""
+    for name, kind in zip(table.column_names, table.schema.types, strict=True):
+        if types.is_temporal(kind) and isinstance(values[name], list | tuple):
+            require_uncut(list(values[name]), kind)
+    return table
 
 
 def _from_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None) -> pa.Table:
@@ -119,7 +128,8 @@ def _from_rows(rows: Iterable[Mapping[str, Any]], schema: pa.Schema | None) -> p
     names = {name: None for row in held for name in row}
     _require_names(names)
     if schema is None:
-        return pa.Table.from_pylist([{name: row.get(name) for name in names} for row in held])
+        columns = {name: [row.get(name) for row in held] for name in names}
+        return _inferred(pa.Table.from_pylist([{name: row.get(name) for name in names} for row in held]), columns)
     _require_known(names, schema)
     # Rows that say nothing are rows of nulls; a table without a column would have no length.
     fields = [schema.field(name) for name in schema.names if name in names or not names]

@@ -27,7 +27,7 @@ def column(values: Any, kind: pa.DataType) -> "pa.Array[Any]":  # noqa: ANN401 -
         return recast(_whole(pa.array(values)), kind)
     held = values if isinstance(values, list) else list(values)
     if kind.id not in _TAKEN_WHOLE:
-        _require_uncut(held, kind)
+        require_uncut(held, kind)
     try:
         made = _whole(pa.array(held, kind))
     except (TypeError, UnicodeEncodeError) as error:  # of Python's own, from somewhere inside
@@ -49,6 +49,10 @@ def _whole(made: Any) -> "pa.Array[Any]":  # noqa: ANN401 - an array, in one pie
 
 def recast(array: "pa.Array[Any]", kind: pa.DataType) -> "pa.Array[Any]":
     """A column as another type."""
+    if "list_view" in str(array.type):
+        raise pa.ArrowInvalid(
+            f"a column is of type {array.type}, of which Arrow casts lose values: make lists of it first"
+        )
     if types.is_string_view(array.type):
         array = array.cast(pa.string())  # Arrow makes no dictionary of a view
     leaves = list(_leaves(array.type, kind))
@@ -105,6 +109,8 @@ def _infinite(array: Any) -> int:  # noqa: ANN401 - any array
         return int(pc.sum(pc.is_inf(array)).as_py() or 0)
     if types.is_struct(array.type):
         return sum(map(_infinite, array.flatten()))
+    if types.is_map(array.type):
+        return _infinite(array.keys) + _infinite(array.items)
     return _infinite(array.flatten()) if _is_list(array.type) else 0
 
 
@@ -114,26 +120,35 @@ def _infinite_in(value: Any) -> int:  # noqa: ANN401 - any value
     return sum(map(_infinite_in, _inside(value)))
 
 
-def _require_uncut(values: list[Any], kind: Any) -> None:  # noqa: ANN401 - a type
+def require_uncut(values: list[Any], kind: Any) -> None:  # noqa: ANN401 - a type
+    """Refuse values of which Arrow would cut something off, without a word, to make them of this type."""
+    if types.is_dictionary(kind):
+        kind = kind.value_type
     if types.is_integer(kind) or types.is_temporal(kind):
-        for given in set(map(type, values)):
-            cut = next((check for of, check in _CUTS if issubclass(given, of)), None)
-            if cut is not None and any(cut(value, kind) for value in values if type(value) is given):
-                msg = f"a {given.__name__} would be cut off to become {kind}: round it yourself, or use another type"
-                raise pa.ArrowInvalid(msg)
+        _require_simple(values, kind)
     elif _is_list(kind) and not types.is_floating(kind.value_type):
-        _require_uncut([value for row in values for value in _inside(row)], kind.value_type)
+        require_uncut([value for row in values for value in _inside(row)], kind.value_type)
     elif types.is_map(kind):
         pairs = [tuple(_inside(pair)) for row in values for pair in _inside(row)]
         for at, inside in enumerate((kind.key_type, kind.item_type)):
-            _require_uncut([pair[at] for pair in pairs if len(pair) == 2], inside)
+            require_uncut([pair[at] for pair in pairs if len(pair) == 2], inside)
     elif types.is_struct(kind):
         rows = [row for row in values if isinstance(row, Mapping)]
         for name in {name: None for row in rows for name in row}:
             at = kind.get_field_index(name)
             if at < 0:
                 raise pa.ArrowInvalid(f"there is no field {name!r} in {kind}")
-            _require_uncut([row.get(name) for row in rows], kind.field(at).type)
+            require_uncut([row.get(name) for row in rows], kind.field(at).type)
+
+
+def _require_simple(values: list[Any], kind: Any) -> None:  # noqa: ANN401 - a type
+    if types.is_timestamp(kind) and len({value.tzinfo is None for value in values if isinstance(value, datetime)}) > 1:
+        raise pa.ArrowInvalid("some moments have a zone, and some have none: give all of them one, or none")
+    for given in set(map(type, values)):
+        cut = next((check for of, check in _CUTS if issubclass(given, of)), None)
+        if cut is not None and any(cut(value, kind) for value in values if type(value) is given):
+            msg = f"a {given.__name__} would be cut off to become {kind}: round it yourself, or use another type"
+            raise pa.ArrowInvalid(msg)
 
 
 def _inside(value: Any) -> Iterable[Any]:  # noqa: ANN401 - any value
@@ -143,13 +158,16 @@ def _inside(value: Any) -> Iterable[Any]:  # noqa: ANN401 - any value
     return value if many else ()
 
 
-def _rest(microseconds: int, kind: Any) -> bool:  # noqa: ANN401 - a type with a unit
-    """Whether a part of a second is finer than the unit."""
-    return microseconds % {"s": 1_000_000, "ms": 1_000}.get(getattr(kind, "unit", ""), 1) != 0
+def _rest(microseconds: int, kind: Any, nanoseconds: int = 0) -> bool:  # noqa: ANN401 - a type with a unit
+    """Whether a part of a second is finer than the unit. Nanoseconds are pandas' own."""
+    unit = getattr(kind, "unit", "")
+    finer = nanoseconds != 0 and unit != "ns"
+    return finer or microseconds % {"s": 1_000_000, "ms": 1_000}.get(unit, 1) != 0
 
 
 def _of_a_moment(value: datetime, kind: pa.DataType) -> bool:
-    return value.time() != time(0) if types.is_date(kind) else _rest(value.microsecond, kind)
+    fine = getattr(value, "nanosecond", 0)
+    return value.time() != time(0) or fine != 0 if types.is_date(kind) else _rest(value.microsecond, kind, fine)
 
 
 _CUTS: tuple[tuple[type, Callable[[Any, pa.DataType], bool]], ...] = (
@@ -157,6 +175,6 @@ _CUTS: tuple[tuple[type, Callable[[Any, pa.DataType], bool]], ...] = (
     (np.floating, lambda value, _: bool(value % 1 != 0)),
     (Decimal, lambda value, _: value != value.to_integral_value()),
     (datetime, _of_a_moment),
-    (time, lambda value, kind: _rest(value.microsecond, kind)),
-    (timedelta, lambda value, kind: _rest(value.microseconds, kind)),
+    (time, lambda value, kind: value.tzinfo is not None or _rest(value.microsecond, kind)),
+    (timedelta, lambda value, kind: _rest(value.microseconds, kind, getattr(value, "nanoseconds", 0))),
 )

@@ -27,6 +27,10 @@ def parse_word(name: str, what: str) -> str:
     """A name of one part, dots allowed, for tags and properties."""
     if not all(_PART.fullmatch(part) for part in name.split(".")):
         raise InvalidInputError(_refusal(name, what))
+    if what == "tag" and name.isdecimal():
+        raise InvalidInputError(
+            f"{name!r} would be taken for a version where a tag may stand as well: use another name"
+        )
     return name
 
 

@@ -1,6 +1,7 @@
 """The part of a lake that is its past: snapshots, the log, versions of tables, what changed, and going back."""
 
 import itertools
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -60,7 +61,9 @@ class Past(ABC):
         """
         here = find(self._core.refresh(), name)
         landed = here.contents.versions.newest_first()
-        kept = itertools.takewhile(lambda one: one.position >= self._core.log.oldest(), itertools.islice(landed, limit))
+        kept = itertools.takewhile(
+            lambda one: one.position >= self._core.log.oldest(), itertools.islice(landed, min(limit, sys.maxsize))
+        )
         found = list(versions_of(here.table.id, kept, self._core.log.read))
         if not rows or not found:
             return found
@@ -70,7 +73,11 @@ class Past(ABC):
 
     def log(self, limit: int = 20, *, before: int | Commit | None = None) -> list[Commit]:
         """The newest commits, newest first; `before` a version, or the last commit of a page, to page back."""
-        above = (before.version, before.place) if isinstance(before, Commit) else (before or self.version + 1, 0)
+        above = (
+            (before.version, before.place)
+            if isinstance(before, Commit)
+            else (self.version + 1 if before is None else before, 0)
+        )
         found: list[Commit] = []
         for position in range(min(above[0], self.version), self._core.log.oldest() - 1, -1):
             if len(found) >= limit:

@@ -283,3 +283,16 @@ def test_many_rows_are_staged_and_few_travel_in_the_log(run: Run, here: Path) ->
     run("load", "lake", "t", "few.csv")
     with phalanx.open("lake") as lake:
         assert (operation(lake), lake["t"].count("id >= 0"), lake["t"].count()) == ("append 1 row", 20_000, 20_001)
+
+
+@pytest.mark.parametrize(("name", "text"), [("f.csv", "f\n1e300\n"), ("f.jsonl", '{"f":1e300}\n')])
+def test_a_number_too_large_for_its_column_is_refused(name: str, text: str, run: Run, here: Path) -> None:
+    """It would be infinite."""
+    (here / name).write_text(text)
+    with phalanx.open("lake") as lake:
+        lake.create_table("small", pa.schema([("f", pa.float32())]))
+    ended = run("load", "lake", "small", name)
+    assert ended.code != 0
+    assert "too large" in ended.err
+    with phalanx.open("lake") as lake:
+        assert lake["small"].count() == 0

@@ -4,6 +4,8 @@ import datetime as dt
 import decimal
 import io
 import json
+import os
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -258,3 +260,35 @@ def test_a_terminal_is_not_sent_binary_data(here: Path) -> None:
     shown = on_a_terminal("query", "lake", "t", "--format", "parquet", folder=here)
     assert shown.code == 2
     assert "not for terminals: give --output FILE" in shown.out
+
+
+def test_an_output_that_is_no_file(run: Run, here: Path) -> None:
+    """A folder is refused, and a pipe is written to, not replaced."""
+    refused = run("query", "lake", "t", "--output", here, "--format", "csv")
+    assert (refused.code, "is a folder" in refused.err) == (2, True)
+    pipe = here / "pipe"
+    os.mkfifo(pipe)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    assert run("query", "lake", "t", "--output", pipe, "--format", "json").code == 0
+    reader.join(10)
+    assert pipe.is_fifo()
+    assert got[0].count(b"\n") == json.loads(run("query", "lake", "t", "--count", "--json").out)["count"]
+    assert not list(here.glob(".*.part"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["history", "lake", "t", "-n", "9" * 20],
+        ["query", "lake", "t", "--limit", "9" * 20],
+        ["diff", "lake", "t", "9" * 5000],
+        ["tag", "lake", "1"],
+    ],
+    ids=lambda one: one[0],
+)
+def test_numbers_beyond_all_bounds(run: Run, here: Path, arguments: list[str]) -> None:
+    """Refused as what they are, or as good as all; never a trace, and never the storage's fault."""
+    ended = run(*arguments)
+    assert ended.code in ({0} if arguments[0] == "history" else {2, 3, 4})

@@ -71,3 +71,26 @@ def test_what_is_wrong_is_said_in_one_line(run: Run, here: Path, text: str, code
     assert (found.code, found.out) == (code, "")
     assert said in found.err
     assert len(found.err.splitlines()) == 1
+
+
+def test_columns_of_one_name_are_told_apart(run: Run, here: Path) -> None:
+    """Of a join, say: neither takes the other's place, for people, for programs, or in a file."""
+    text = "select t.id, u.id, 1 as id_1, u.id from t join u on t.id = u.id + 1 where t.id = 5"
+    names, values = ["id", "id_2", "id_1", "id_3"], [5, 4, 1, 4]
+    shown = run("sql", "lake", text).out.splitlines()
+    assert (shown[0].split(), [int(one) for one in shown[2].split()]) == (names, values)
+    assert json.loads(run("sql", "lake", text, "--json").out) == [dict(zip(names, values, strict=True))]
+    run("sql", "lake", text, "--output", "o.parquet")
+    assert parquet.read_table("o.parquet").to_pylist() == [dict(zip(names, values, strict=True))]
+    with phalanx.open("lake") as lake:
+        assert lake.sql(text).to_polars().columns == lake.sql(text).schema.names == names
+
+
+def test_intervals_are_shown(run: Run, here: Path) -> None:
+    """Arrow has no text for them; a format that cannot hold them says so in one line."""
+    text = "select interval 1 day as d, interval 2 month as m, null::interval as n"
+    assert json.loads(run("sql", "lake", text, "--json").out) == [{"d": "1 days 0 s", "m": "2 months 0 s", "n": None}]
+    assert run("sql", "lake", text, "--format", "csv").code == 0
+    assert run("sql", "lake", text).code == 0
+    refused = run("sql", "lake", text, "--output", "o.parquet")
+    assert (refused.code, refused.err.count("\n")) == (10, 1)

@@ -214,3 +214,37 @@ def test_a_number_is_the_same_number_in_any_type_or_is_refused(
     except pa.ArrowException:
         return
     assert [int(value) for value in found.to_pylist()] == numbers
+
+
+def test_moments_that_arrow_cuts_when_it_chooses_a_type() -> None:
+    """Nanoseconds of pandas, moments among days, zones among none: refused where they would be lost."""
+    fine = pd.Timestamp("2024-01-01T00:00:00.123456789")
+    for rows in (
+        [{"a": fine}],
+        [{"a": pd.Timedelta(1, "ns")}],
+        [{"a": dt.date(2020, 1, 1)}, {"a": dt.datetime(2020, 1, 1, 10)}],  # noqa: DTZ001 - without a zone is what it is
+        [{"a": dt.datetime(2020, 1, 1)}, {"a": dt.datetime(2020, 1, 1, tzinfo=dt.UTC)}],  # noqa: DTZ001
+        [{"a": dt.time(12, tzinfo=dt.UTC)}],
+    ):
+        with pytest.raises(InvalidInputError):
+            source(rows, None).table()
+        with pytest.raises(InvalidInputError):
+            source({"a": [row["a"] for row in rows]}, None).table()
+    with pytest.raises(pa.ArrowInvalid, match="cut off"):
+        column([fine], pa.timestamp("us"))
+    assert column([fine], pa.timestamp("ns")).cast(pa.int64()).to_pylist() == [fine.value]
+    assert source([{"a": dt.date(2020, 1, 1)}], None).table()["a"].to_pylist() == [dt.date(2020, 1, 1)]
+
+
+def test_numbers_inside_maps_and_dictionaries() -> None:
+    with pytest.raises(pa.ArrowInvalid, match="too large"):
+        column([{"a": 1e300}], pa.map_(pa.string(), pa.float32()))
+    with pytest.raises(pa.ArrowInvalid, match="cut off"):
+        column([1.5], pa.dictionary(pa.int32(), pa.int64()))
+
+
+def test_views_of_lists_are_refused() -> None:
+    """Arrow's cast of them loses values without a word."""
+    views = pa.array([[1, 2], [3]], pa.list_view(pa.int64()))
+    with pytest.raises(pa.ArrowInvalid, match="make lists of it first"):
+        recast(views, pa.list_(pa.int64()))

@@ -1,7 +1,6 @@
 """Rows as an answer: in a file or on standard output, streamed, in any format; or as a table that people can read."""
 
 import io
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from rich.text import Text
 from phalanx.cli.files import Format
 from phalanx.cli.output import console, plain
 from phalanx.cli.textual import to_cells, to_rows
+from phalanx.clock import SYSTEM
 
 _LONGEST_CELL = 48
 _LONGEST_TYPE = 26
@@ -160,11 +160,15 @@ def _sink(output: Path | None) -> Iterator[Any]:
         yield Counted(sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
-    part = output.with_name(f".{output.name}.part")
+    if output.exists() and not output.is_file():  # a pipe or a device: whoever reads it waits for it, not for another
+        with output.open("wb") as file:
+            yield file
+        return
+    part = output.with_name(f".{output.name}.{SYSTEM.token(4).hex()}.part")
     try:
         with part.open("wb") as file:
             yield file
-        shutil.move(part, output)
+        part.replace(output)
     finally:
         part.unlink(missing_ok=True)
 

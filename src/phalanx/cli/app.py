@@ -4,6 +4,7 @@ import os
 import sys
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
 import phalanx
@@ -28,7 +29,7 @@ from phalanx.cli import (
     upkeep,
 )
 from phalanx.cli.output import exit_code
-from phalanx.errors import PhalanxError
+from phalanx.errors import PhalanxError, UnsupportedError
 
 app = typer.Typer(
     name="phalanx",
@@ -88,6 +89,10 @@ def run() -> None:
     except PhalanxError as error:
         typer.secho(f"phalanx: {error}", err=True, fg="red" if sys.stderr.isatty() else None)
         sys.exit(exit_code(error))
+    except pa.ArrowException as error:  # a format that has no notation for a type
+        text = " ".join(str(error).split())
+        typer.echo(f"phalanx: cannot write the answer: {text}; choose other columns, or cast them", err=True)
+        sys.exit(exit_code(UnsupportedError("")))
     except (OSError, UnicodeError) as error:  # storage has its own errors: this is the output
         typer.echo(f"phalanx: cannot print the answer: {error}", err=True)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,6 +21,9 @@ SHOWN = 20
 """Rows that people see if they do not say how many."""
 _BINARY = {Format.PARQUET, Format.ARROW}
 
+_DIGITS = 19
+"""Of the largest number that a version can be."""
+
 Shape = Format | Literal["table", "list"]
 
 AsOfOption = Annotated[
@@ -34,7 +37,8 @@ OutputOption = Annotated[
     Path | None, typer.Option("--output", help="Write a file instead; it appears when it is complete.")
 ]
 LimitOption = Annotated[
-    int | None, typer.Option("--limit", "-n", min=0, help=f"So many rows; {SHOWN} for people, all for programs.")
+    int | None,
+    typer.Option("--limit", "-n", min=0, max=(1 << 62), help=f"So many rows; {SHOWN} for people, all for programs."),
 ]
 
 
@@ -52,6 +56,8 @@ def chosen_shape(form: str | None, output: Path | None, as_json: bool) -> Shape:
     found = suffix_format(output.name) if form is None else None if form == "table" else Format(form)
     if found is None:
         raise InvalidInputError(f"--output needs a --format, one of {', '.join(Format)}, or a name that ends like one")
+    if output.is_dir():
+        raise InvalidInputError(f"--output is a file, and {output} is a folder: name a file in it")
     if not output.parent.is_dir():
         raise InvalidInputError(f"there is no folder {output.parent} to write {output.name} into: create it first")
     return found
@@ -73,7 +79,11 @@ def snapshot_at(lake: Lake, version: int | None, tag: str | None, as_of: str | N
 
 def version_of(lake: Lake, given: str) -> int:
     """A version that is given by its number or by a tag."""
-    return int(given) if given.isdecimal() else lake.snapshot(tag=given).version
+    if not given.isdecimal():
+        return lake.snapshot(tag=given).version
+    if len(given) > _DIGITS:
+        raise InvalidInputError(f"there is no version {given[:_DIGITS]}…: the lake is at version {lake.version}")
+    return int(given)
 
 
 def hand_over(rows: pa.RecordBatchReader, shape: Shape, output: Path | None, as_json: bool) -> None:

@@ -48,7 +48,7 @@ def search(
     text: TextOption = None,
     vector: VectorOption = None,
     vector_of: VectorOfOption = None,
-    k: Annotated[int, typer.Option("--k", "-n", min=1, help="So many rows.")] = 10,
+    k: Annotated[int, typer.Option("--k", "-n", min=1, max=1_000_000, help="So many rows.")] = 10,
     where: Annotated[str | None, typer.Option("--where", "-w", help="Only rows that match, as in SQL.")] = None,
     columns: Annotated[list[str] | None, typer.Option("--columns", "-c", help="Only these, as a,b.")] = None,
     metric: Annotated[str, typer.Option(help="l2, cosine or dot.")] = "l2",

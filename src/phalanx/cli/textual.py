@@ -66,7 +66,7 @@ def understood(batch: pa.RecordBatch, schema: pa.Schema, *, cells: bool) -> pa.R
 
 def _is_foreign(kind: pa.DataType) -> bool:
     """Whether CSV has no notation for it."""
-    return types.is_nested(kind) or _is_bytes(kind)
+    return types.is_nested(kind) or _is_bytes(kind) or types.is_interval(kind)
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -78,11 +78,18 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _spoken(column: Array) -> Array:
+    if types.is_interval(column.type):  # Arrow has no text for it
+        return pa.array([None if one is None else _interval(*one) for one in column.to_pylist()], pa.string())
     kind = _spoken_type(column.type)
     said = column if kind == column.type else column.cast(kind)
     if types.is_timestamp(column.type):
         said = _compute.replace_substring(said, " ", "T", max_replacements=1)
     return said
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    parts = [f"{months} months" * bool(months), f"{days} days" * bool(days), f"{nanoseconds / 1e9:g} s"]
+    return " ".join(part for part in parts if part)
 
 
 def _spoken_type(kind: pa.DataType) -> pa.DataType:
@@ -130,13 +137,15 @@ def _mapped(kind: Any, leaf: Leaf) -> pa.DataType:  # noqa: ANN401 - what it has
 def _simple(kind: Any) -> pa.DataType:  # noqa: ANN401 - as above
     if types.is_duration(kind):
         return pa.int64()
-    if types.is_float16(kind):
-        return pa.float32()
+    if types.is_float16(kind) or types.is_float32(kind):
+        return pa.float64()  # what is too large for it would be infinite: who casts it looks
     found: pa.DataType = kind.value_type if types.is_dictionary(kind) else kind
     return found
 
 
 def _cells(column: Array) -> Array:
+    if types.is_interval(column.type):
+        return _spoken(column)
     said = _spoken(column).to_pylist()
     if _is_bytes(column.type):
         return pa.array([None if one is None else base64.b64encode(one).decode() for one in said], pa.string())

@@ -226,6 +226,7 @@ class Log(Generic[S]):
                 before, fresh = cursor.view(), cursor.fresh(position, found)
                 cursor.advance(position, found)
                 yield Walked(before, position, cursor.time, found, fresh)
+            replay.require_reached(self._store, self._clock, cursor.position, until)
 
     def as_of(self, time: int) -> View[S]:
         """The last state whose time is not after `time` (rule J3)."""

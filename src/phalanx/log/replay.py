@@ -143,16 +143,24 @@ def _replay(store: Store, fold: Fold[S], base: Base[S], goal: Goal) -> Cursor[S]
     if goal.upto is not None and goal.upto < base.position:
         following = None if base.next == bases.NOBODY else read(store, base.position)
         return cursor if following is not None and cursor.accepts(following) else None
-    whole = goal.upto is None and goal.time is None
     first = True
-    for position, found in entries_after(store, cursor.position, goal.upto, look_beyond=whole):
+    for position, found in entries_after(store, cursor.position, goal.upto, look_beyond=goal.upto is None):
         if first and not cursor.accepts(found):
             return None
         first = False
         if goal.time is not None and max(cursor.time, found.time) > goal.time:
             break
         cursor.advance(position, found)
+    if goal.upto is not None and cursor.position < goal.upto and not first:
+        raise _missing(cursor.position + 1)
     return None if first else cursor
+
+
+def require_reached(store: Store, clock: Clock, reached: int, until: int) -> None:
+    """Refuse to take the first absent entry for the end of what was asked for: it is missing, or a floor has passed it."""
+    if reached < until:
+        floor = _require_floor(store, clock)
+        raise _expired(f"version {reached + 1}", floor) if floor > reached + 1 else _missing(reached + 1)
 
 
 def _replay_if_whole(store: Store, fold: Fold[S], base: Base[S], goal: Goal) -> Cursor[S] | None:

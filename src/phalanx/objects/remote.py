@@ -239,6 +239,7 @@ class RemoteStore:
             text += f" ({reason[1] or 'timed out'})"
         for secret in self._secrets:
             text = text.replace(secret, "***")
+        text = re.sub(r"://[^/\s@]*@", "://***@", text)  # a name and a password in an endpoint
         return " ".join(re.sub(r"\?\S+", "?***", text).split())
 
 

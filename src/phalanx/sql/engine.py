@@ -101,27 +101,29 @@ class Running:
         """The columns of the answer; no row is read."""
         with answering(self._errors):
             found: pa.Schema = self._rows.limit(0).to_arrow_table().schema
-        return found
+            names = self._rows.columns  # the engine tells them apart here, in its own way
+        return _told_apart(pa.schema([field.with_name(name) for field, name in zip(found, names, strict=True)]))
 
     def table(self) -> pa.Table:
         """The answer, at once."""
         with answering(self._errors):
             found: pa.Table = self._stoppable(self._rows.to_arrow_table)
-        return found
+        return found.rename_columns(_told_apart(found.schema).names)
 
     def batches(self, batch_size: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The answer as a stream, and its columns."""
         with answering(self._errors):
             reader = self._stoppable(lambda: self._rows.to_arrow_reader(batch_size))
-        return reader.schema, self._passed_on(reader)
+        schema = _told_apart(reader.schema)
+        return schema, self._passed_on(reader, schema)
 
-    def _passed_on(self, reader: Any) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - the engine's
+    def _passed_on(self, reader: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:  # noqa: ANN401 - the engine's
         with answering(self._errors):
             while True:
                 batch = self._stoppable(lambda: next(reader, None))
                 if batch is None:
                     return
-                yield batch
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
     def _stoppable(self, work: Callable[[], T]) -> T:
         if threading.current_thread() is not threading.main_thread():
@@ -189,3 +191,16 @@ def _known(field: pa.Field[Any]) -> bool:
 
 def _quoted(path: Path) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' for part in path)
+
+
+def _told_apart(schema: pa.Schema) -> pa.Schema:
+    """The columns of an answer, each under a name of its own: what is read by name would be that of another one."""
+    given = set(schema.names)
+    taken: set[str] = set()
+    fields = []
+    for field in schema:
+        names = itertools.chain([field.name], (f"{field.name}_{at}" for at in itertools.count(1)))
+        name = next(one for one in names if one not in taken and (one == field.name or one not in given))
+        taken.add(name)
+        fields.append(field.with_name(name))
+    return pa.schema(fields)
