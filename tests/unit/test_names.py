@@ -105,7 +105,7 @@ def test_whatever_is_accepted_round_trips(text: str) -> None:
         return
     assert ".".join(parts) == text
     assert parse_name(parts) == parts
-    assert parse_word(text, "tag") == text
+    assert parse_word(text, "property") == text
     sealed = seal(Transaction(b"1" * 16, "", (do.CreateNamespace(parts, {}),)))
     assert sealed.transaction.actions == (do.CreateNamespace(parts, {}),)
 
