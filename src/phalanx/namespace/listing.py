@@ -66,10 +66,8 @@ def _told(core: Core, here: Found, one: Landed, sizes: dict[str, int]) -> dict[s
         told["timestamp_millis"] = entry.time // 1000
         missing = _missing(core, here, entry.transactions[one.place].actions)
         problem = f"{missing} is missing" if missing else None
-    except (
-        SnapshotExpiredError
-    ):  # the entry was pruned, and the version was kept: when it was made is not known any more
-        problem = None
+    except SnapshotExpiredError:
+        problem = None  # its entry was pruned, and it was kept: only when it was made is not known any more
     except PhalanxError as error:
         problem = str(error)
     if problem is not None:
