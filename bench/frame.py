@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from bench import machine
+from bench.memory import Memory
 from bench.report import Report, Section, show, verdict
 from phalanx import Lake
 from phalanx import open as open_lake
@@ -120,6 +121,7 @@ class Bench:
         self._progress = Progress(*columns, console=console, transient=True, auto_refresh=False)
         self._task = self._progress.add_task("", total=None)
         self._title = ""
+        self._memory = Memory(place.folder) if place.local and not quick else None
 
     def pick(self, full: int, quick: int, name: str = "") -> int:
         """A count for a full run, or for a quick one; or what was asked for by `--set name=number`."""
@@ -138,6 +140,7 @@ class Bench:
         self._title = title
         if not self.console.is_terminal:
             self.console.print(f"measuring: {title}", markup=False)
+        self.settle()
         self.step("")
         began = time.perf_counter()
         try:
@@ -153,8 +156,19 @@ class Bench:
         self._progress.update(self._task, description=escape(text), completed=done, total=total)
         self._progress.refresh()
 
-    def in_turns(self, what: str, rounds: int, contestants: Mapping[str, Callable[[], object]]) -> None:
-        """Run each contestant once in every round: A B, B A, A B …, so that whatever the machine does hits all alike."""
+    def settle(self) -> None:
+        """Bring the machine into the state of one that has been in use: see `memory.py`."""
+        if self._memory is not None:
+            self.step("filling the cache")
+            self._memory.fill()
+
+    def in_turns(
+        self, what: str, rounds: int, contestants: Mapping[str, Callable[[], object]], *, settle: bool = False
+    ) -> None:
+        """Run each contestant once in every round: A B, B A, A B …, so that whatever the machine does hits all alike.
+
+        With `settle`, before each: for who writes so much that memory matters.
+        """
         order = list(contestants)
         shown = 0.0
         for number in range(rounds):
@@ -162,6 +176,8 @@ class Bench:
                 if time.perf_counter() - shown > 0.25:
                     self.step(f"{what}: {name}", number, rounds)
                     shown = time.perf_counter()
+                if settle:
+                    self.settle()
                 contestants[name]()
             order = order[1:] + order[:1]
 
@@ -177,6 +193,8 @@ class Bench:
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
+        if self._memory is not None:
+            self._memory.close()
 
 
 def timed(series: list[float], work: Callable[[], object]) -> Callable[[], None]:

@@ -41,7 +41,7 @@ def reading(bench: Bench) -> Section:
             contestants = {
                 name: timed(section.series(f"{what}: {name}"), partial(work, make)) for name, make in frames.items()
             }
-            bench.in_turns(what, bench.pick(5, 1, "rounds"), contestants)
+            bench.in_turns(what, bench.pick(5, 1, "rounds"), contestants, settle=True)
             for name in frames:
                 section.row(f"{what}: {name}", _figures(section, f"{what}: {name}", here.rows))
         _beside(section, "all columns", READ)
@@ -69,6 +69,7 @@ def writing(bench: Bench) -> Section:
             "in turns",
             bench.pick(3, 1, "rounds"),
             {name: timed(section.series(f"write: {name}"), work) for name, work in contestants.items()},
+            settle=True,
         )
         for name in contestants:
             section.row(name, _figures(section, f"write: {name}", here.rows))
@@ -105,6 +106,7 @@ def pipelines(bench: Bench) -> Section:
             "whole job",
             bench.pick(3, 1, "rounds"),
             {name: timed(section.series(f"whole job: {name}"), work) for name, work in contestants.items()},
+            settle=True,
         )
         for name in contestants:
             section.row(f"whole job: {name}", _figures(section, f"whole job: {name}", here.rows))

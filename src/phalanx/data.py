@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import types
 
+from phalanx.dicts import dicts
 from phalanx.errors import InvalidInputError
 from phalanx.lossless import column, recast, require_uncut
 
@@ -31,6 +32,8 @@ class Source(msgspec.Struct, frozen=True):
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
+    exact: bool = False
+    """Whether they are known to be what the schema asks for."""
 
     def table(self) -> pa.Table:
         """All of them."""
@@ -40,6 +43,8 @@ class Source(msgspec.Struct, frozen=True):
 def source(data: object, schema: pa.Schema | None = None) -> Source:
     """Rows as they come; `schema` only tells how Python values are read."""
     try:
+        if type(data) is list and schema is not None and (plain := dicts(schema).batch(data)) is not None:
+            return Source(schema, iter([plain]), exact=True)
         return _source(data, schema)
     except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise _unreadable(error) from error
@@ -168,6 +173,8 @@ def bytes_of(rows: pa.Table | pa.RecordBatch, enough: int) -> int:
 
 def conform(given: Source, schema: pa.Schema) -> Source:
     """The same rows with exactly the columns and types of the schema."""
+    if given.exact and given.schema is schema:
+        return given
     if given.schema.equals(schema):
         return Source(schema, (_conformed(batch, schema) for batch in _readable(given.batches)))
     _require_known(given.schema.names, schema)
@@ -187,9 +194,10 @@ def _readable(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.equals(schema):
-        if all(field.nullable for field in schema) and batch.schema.metadata == schema.metadata:
-            return batch
         arrays = batch.columns
+        if all(field.nullable for field in schema) and batch.schema.metadata == schema.metadata:
+            dicts(schema).require_inside(arrays)
+            return batch
     else:
         _require_known(batch.schema.names, schema)  # batches of one stream may differ: none of their columns is lost
         held = set(batch.schema.names)
@@ -200,6 +208,7 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     for field, array in zip(schema, arrays, strict=True):
         if not field.nullable and array.null_count:
             raise InvalidInputError(f"column {field.name!r} cannot be null: row {_first_null(array)} is")
+    dicts(schema).require_inside(arrays)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

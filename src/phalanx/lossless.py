@@ -56,10 +56,14 @@ def recast(array: "pa.Array[Any]", kind: pa.DataType) -> "pa.Array[Any]":
     if types.is_string_view(array.type):
         array = array.cast(pa.string())  # Arrow makes no dictionary of a view
     leaves = list(_leaves(array.type, kind))
+    if "fixed_size_list" in str(kind) and _lists_of_nothing(array):
+        # Arrow would follow a pointer to values that are not there: copied, they are there, and none.
+        array = array.take(np.arange(len(array)))
     found = array.cast(kind)
     if any(_may_cut(one, other) for one, other in leaves) and not found.cast(array.type).equals(array):
         raise pa.ArrowInvalid("a value would be cut off: round it yourself, or use another type")
-    if _rounds(kind) and _infinite(found) > _infinite(array):
+    rounded = any(one != other and _rounds(other) for one, other in leaves)
+    if rounded and _infinite(found) > _infinite(array):
         raise pa.ArrowInvalid(f"a number is too large for {kind}: use another type")
     return found
 
@@ -80,6 +84,15 @@ def _leaves(one: Any, other: Any) -> _Leaves:  # noqa: ANN401 - two types
         yield from _leaves(one.value_type, other.value_type)
     else:
         yield one, other
+
+
+def _lists_of_nothing(array: Any) -> bool:  # noqa: ANN401 - any array
+    """Whether there are lists in it, however deep, that have no value in any row, as a column of nulls has."""
+    if types.is_struct(array.type):
+        return any(_lists_of_nothing(array.field(at)) for at in range(array.type.num_fields))
+    if types.is_map(array.type):
+        return _lists_of_nothing(array.keys) or _lists_of_nothing(array.items)
+    return _is_list(array.type) and (not len(array.values) or _lists_of_nothing(array.values))
 
 
 def _is_list(kind: pa.DataType) -> bool:

@@ -150,12 +150,13 @@ class Table(Readable, Alterable):
         prune_previous: Previous | None = None,
     ) -> int:
         mode = previous_mode(prune_previous or False, self._core.log.view.state.properties)
+        table = self._known.table
         statements = Statements(self._core, self._shape, timeout, note)
-        self._background.make_room(self.id, self._core.deadline(timeout))
+        self._background.make_room(table, self._core.deadline(timeout))
         landed = run(statements)
-        self._background.wrote(self.id, landed)
+        self._background.wrote(table, landed)
         if mode is not None:
-            self._background.prune_previous(self.id, mode)
+            self._background.prune_previous(table, mode)
         return landed
 
     def _found(self) -> Found:
@@ -182,23 +183,47 @@ class TransactionTable(Readable, Alterable):
     def _shape(self) -> Shape:
         return self._draft.found.shape
 
-    def append(self, rows: object, *, stage: bool | None = None, progress: Progress | None = None) -> None:
-        """Add rows; on a table with a key, they replace those of the same key."""
-        self._open().put(rows, progress, stage)
+    def append(
+        self,
+        rows: object,
+        *,
+        stage: bool | None = None,
+        progress: Progress | None = None,
+        prune_previous: Previous = False,
+    ) -> None:
+        """Add rows; on a table with a key, they replace those of the same key.
 
-    def upsert(self, rows: object, *, stage: bool | None = None, progress: Progress | None = None) -> None:
+        With `prune_previous`, its earlier versions are pruned once the transaction is committed.
+        """
+        self._pruning(prune_previous, lambda draft: draft.put(rows, progress, stage))
+
+    def upsert(
+        self,
+        rows: object,
+        *,
+        stage: bool | None = None,
+        progress: Progress | None = None,
+        prune_previous: Previous = False,
+    ) -> None:
         """Add rows, or replace those of the same key."""
         if not self.key:
             raise InvalidInputError("upsert needs a key, and this table has none: use append")
-        self._open().put(rows, progress, stage, "upsert")
+        self._pruning(prune_previous, lambda draft: draft.put(rows, progress, stage, "upsert"))
 
     def insert(self, rows: object) -> None:
         """Add rows whose keys must not exist."""
         self._open().insert(rows)
 
-    def overwrite(self, rows: object, *, stage: bool | None = None, progress: Progress | None = None) -> None:
+    def overwrite(
+        self,
+        rows: object,
+        *,
+        stage: bool | None = None,
+        progress: Progress | None = None,
+        prune_previous: Previous = False,
+    ) -> None:
         """Replace all rows by these."""
-        self._open().overwrite(rows, progress, stage)
+        self._pruning(prune_previous, lambda draft: draft.overwrite(rows, progress, stage))
 
     def delete(self, where: str) -> int:
         """Remove the rows that match a condition; their number."""
@@ -251,6 +276,14 @@ class TransactionTable(Readable, Alterable):
 
     def _alter(self, steps: Sequence[Step], timeout: float | None) -> None:
         self._open().alter(steps)
+
+    def _pruning(self, previous: Previous, run: Callable[[Draft], object]) -> None:
+        """Do something; what came before this transaction goes after its commit, if that is asked for (rule E6)."""
+        draft = self._open()
+        mode = previous_mode(previous, self._core.log.view.state.properties)
+        run(draft)
+        if mode is not None:
+            self._work.prunes[draft.found.table.id] = mode
 
     def _open(self) -> Draft:
         self._work.require_open()

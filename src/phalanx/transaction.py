@@ -89,6 +89,8 @@ class Transaction:
         version = self._work.commit()
         for table in tables:
             self._background.wrote(table, version)
+            if table in self._work.prunes:
+                self._background.prune_previous(table, self._work.prunes[table])
         return version
 
     def rollback(self) -> None:

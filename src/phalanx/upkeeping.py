@@ -46,7 +46,7 @@ class Kept:
         dry_run: bool = False,
         cluster_by: str | Sequence[str] = (),
         progress: Callable[[Done], None] | None = None,
-        threads: int = 2,
+        threads: int = 3,
         timeout: float | None = None,
     ) -> dict[str, Optimized]:
         """Flush one table, or all, rewrite small fragments and those with deleted rows, and index. No row changes.

@@ -6,9 +6,7 @@ the same kind that follow each other are one item, so their order is kept. A row
 queue is bounded: a producer that is too quick waits.
 """
 
-import asyncio
-import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from types import TracebackType
 from typing import Any, Self
@@ -17,11 +15,13 @@ import msgspec
 import pyarrow as pa
 
 from phalanx.data import Source, bytes_of, conform
+from phalanx.dicts import dicts
 from phalanx.errors import CommitUnknownError, InvalidInputError, PhalanxError, SchemaChangedError, UnavailableError
 from phalanx.log.ack import Ack
 from phalanx.log.action import Action
 from phalanx.log.group import Group
 from phalanx.log.item import DeleteKeys
+from phalanx.log.row import Row, tell
 from phalanx.lossless import column
 from phalanx.schema import require_keys
 from phalanx.tail.keys import as_key_table, last_of_each
@@ -40,72 +40,6 @@ MOST_BYTES = 4 << 20
 """Bytes of rows in one transaction: many large rows become several."""
 
 _POLL = 0.001
-
-
-class Row(Ack):
-    """A row on its way: the version of the lake it landed on, or its error, is to come.
-
-    As `Ack`, for many more of them: only the writer's own thread settles rows, so nothing has to be claimed, and what a
-    waiter waits for is made when there is one. The waiter registers before it looks, the writer settles before it looks:
-    one of them sees the other.
-    """
-
-    __slots__ = ("_told", "deletes", "value")
-
-    def __init__(self, value: Any, *, deletes: bool) -> None:  # noqa: ANN401 - a row, or a key
-        self.value = value
-        self.deletes = deletes
-        self._position = None
-        self._error = None
-        self._told: list[threading.Lock | asyncio.Future[int]] = []
-
-    def wait(self, timeout: float) -> bool:
-        """See `Ack`."""
-        if self.done():
-            return True
-        gate = threading.Lock()
-        gate.acquire()
-        self._told.append(gate)
-        return self.done() or gate.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)) or self.done()
-
-    def __await__(self) -> Generator[Any, None, int]:
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._told.append(future)
-        if self.done():
-            _wake([(self, future)])
-        return future.__await__()
-
-
-def tell(rows: Sequence[Row], outcome: int | PhalanxError) -> None:
-    """Settle rows that were not before; each event loop is woken once, however many of its tasks wait."""
-    loops: dict[asyncio.AbstractEventLoop, list[tuple[Row, asyncio.Future[int]]]] = {}
-    failed = isinstance(outcome, PhalanxError)
-    for row in rows:
-        if row._position is not None or row._error is not None:  # noqa: SLF001 - the other half of a row, here and below
-            continue
-        if failed:
-            row._error = _same(outcome)  # type: ignore[arg-type]  # noqa: SLF001
-        else:
-            row._position = outcome  # type: ignore[assignment]  # noqa: SLF001
-        for waiter in row._told:  # noqa: SLF001
-            if isinstance(waiter, asyncio.Future):
-                loops.setdefault(waiter.get_loop(), []).append((row, waiter))
-            else:
-                waiter.release()
-    for loop, waiters in loops.items():
-        try:
-            loop.call_soon_threadsafe(_wake, waiters)
-        except RuntimeError:
-            continue  # the loop was closed: nobody waits there any more
-
-
-def _wake(waiters: list[tuple[Row, "asyncio.Future[int]"]]) -> None:
-    for row, future in waiters:
-        if not future.done():
-            if row._error is None:  # noqa: SLF001
-                future.set_result(row._position)  # type: ignore[arg-type]  # noqa: SLF001
-            else:
-                future.set_exception(row._error)  # noqa: SLF001
 
 
 class Parcel(msgspec.Struct):
@@ -243,19 +177,23 @@ class Writer:
 
     def _as_rows(self, run: Sequence[Row]) -> pa.Table:
         values = [row.value for row in run]
+        plain = dicts(self._shape.schema).batch(values)
+        rows = self._less_plain(values) if plain is None else pa.Table.from_batches([plain])
+        require_keys(rows, self._shape.key)
+        return rows
+
+    def _less_plain(self, values: list[Any]) -> pa.Table:
+        """Rows that say nothing of some columns, which are null then, or that are not to be had."""
+        fields = self._shape.schema
         for kind in set(map(type, values)):
             if not issubclass(kind, Mapping):
                 raise InvalidInputError(f"a row is a dict, and a {kind.__name__} was given; it was not written")
         unknown = set().union(*values) - self._names
         if unknown:
-            there = ", ".join(self._shape.schema.names)
-            raise InvalidInputError(f"there is no column {next(iter(unknown))!r}; there is: {there}")
-        fields = self._shape.schema
+            raise InvalidInputError(f"there is no column {next(iter(unknown))!r}; there is: {', '.join(fields.names)}")
         arrays = [column([value.get(field.name) for value in values], field.type) for field in fields]
         made = pa.RecordBatch.from_arrays(arrays, names=fields.names)
-        rows = conform(Source(made.schema, iter([made])), fields).table()
-        require_keys(rows, self._shape.key)
-        return rows
+        return conform(Source(made.schema, iter([made])), fields).table()
 
     def _as_keys(self, run: Sequence[Row]) -> pa.Table:
         keys = as_key_table([row.value for row in run], self._shape.key, self._shape.schema)
@@ -275,13 +213,6 @@ def _cut(rows: pa.Table) -> Iterator[pa.Table]:
 
 def _deletes(row: Row) -> bool:
     return row.deletes
-
-
-def _same(error: PhalanxError) -> PhalanxError:
-    """One instance for each caller: an exception that is raised in several threads mixes up their tracebacks."""
-    twin = type(error)(*error.args)
-    twin.__cause__ = error.__cause__
-    return twin
 
 
 def _item(shape: Shape, cargo: Cargo, rows: pa.Table, *, deletes: bool) -> Action:

@@ -16,6 +16,7 @@ COLUMNS = pa.schema([("id", pa.int64())])
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the command in this process, as its script does."""
+    monkeypatch.setattr("phalanx.cli.program.stand_back", lambda: None)  # all tests after it would stand back as well
 
     def call(*arguments: object) -> Result:
         monkeypatch.setattr(sys, "argv", ["phalanx", *map(str, arguments)])

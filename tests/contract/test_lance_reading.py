@@ -5,12 +5,14 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
 import pytest
-from lance.dataset import LanceDataset, LanceOperation, serialize_row_addrs
+from lance.dataset import LanceDataset, LanceOperation, ScannerBuilder, serialize_row_addrs
 
+from phalanx.tables.nearest import nearest
 from tests.contract.lance_kit import add, begin, commit, hide, ids, numbers, pairs, place, reopened, rewritten, values
 
 
@@ -240,3 +242,29 @@ def test_a_type_is_refused_before_anything_is_written(tmp_path: Path, kind: pa.D
 def test_serializing_row_ids_takes_any_order_and_repeats() -> None:
     """It is a set."""
     assert bytes(serialize_row_addrs([3, 1, 1])) == ids(1, 3)
+
+
+def test_what_a_search_asks_for_is_a_dict_of_its_builder_which_is_copied(tmp_path: Path) -> None:
+    """Under this name, so that the copy can be spared; answers are the same with it and without, nearest first."""
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array([float(at % 7) for at in range(40)], pa.float32()), 2)
+    dataset = lance.write_dataset(pa.table({"id": list(range(20)), "v": vectors}), tmp_path / "v", max_rows_per_file=5)
+    query = {"column": "v", "q": pa.array([1.0, 2.0], pa.float32()), "k": 9, "metric": "l2"}
+    builder: Any = ScannerBuilder(dataset).columns(["id", "_distance"]).nearest(**query)
+    assert type(vars(builder)["_nearest"]) is dict
+    copied = vars(builder.to_scanner())["_snapshot"]["_nearest"]
+    assert copied is not vars(builder)["_nearest"]
+    asked = {"columns": ["id", "_distance"], "nearest": query}
+    for where, without, only in (
+        (None, None, None),
+        ("id > 3", None, None),
+        (None, ids(1, 8), None),
+        (None, None, ids(4, 5)),
+    ):
+        limits = {"filter": where, "row_addr_blocklist": without, "row_addr_allowlist": only}
+        own = dataset.scanner(
+            **asked, **limits, prefilter=any(one is not None for one in (where, without, only))
+        ).to_table()
+        found = nearest(dataset, ["id"], query, where=where, without=without, only=only, row_ids=False)
+        assert found.equals(own)
+        distances = found.column("_distance").to_pylist()
+        assert distances == sorted(distances)

@@ -1,5 +1,6 @@
 """After a power loss at any moment, every acknowledged commit is there, exactly once (I3, rules H1-H3; known bug 30)."""
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from phalanx.errors import NotFoundError, PhalanxError
 from phalanx.lake import Lake, join
 from phalanx.log.action import Progress, Settings
 from phalanx.log.log import Log
-from phalanx.objects import layout, open_store
+from phalanx.objects import layout, local, open_store
 from phalanx.objects.memory import MemoryStore
 from phalanx.testing import Crash, Recorder
 from phalanx.testing.power import Event
@@ -333,3 +334,26 @@ def test_a_sample_of_the_disks_opens_from_a_real_disk_too(tmp_path: Path) -> Non
             notes = [commit.note for commit in lake.log(100)]
             assert set(crash.acked) <= set(notes)
             commit(lake, "goes on")
+
+
+def test_what_other_lakes_do_meanwhile_is_not_recorded(tmp_path: Path) -> None:
+    """Their threads pass through the same place; what they began before the recording goes on as if there were none."""
+    other = open_store(tmp_path / "other")
+    run = Recorded(tmp_path / "lake")
+    with other.prepare([b"begun before"]) as begun, run.recording():
+        begun.put("x/1")
+        with other.prepare([b"begun inside"]) as inside:
+            inside.put("x/2")
+        with run.lake() as lake:
+            run.commit(lake, "c")
+    assert run.recorder is not None
+    assert not [event for event in run.recorder.events if event.path.startswith(("x", "/"))]
+    assert [other.get(f"x/{n}", limit=99) for n in (1, 2)] == [b"begun before", b"begun inside"]
+
+
+def test_what_was_begun_before_the_recording_is_a_mistake_of_the_test(tmp_path: Path) -> None:
+    """Otherwise bytes would be on the disk that the record knows nothing of."""
+    fd = os.open(tmp_path, os.O_TMPFILE | os.O_WRONLY)
+    with pytest.raises(AssertionError, match="before the recording"), Recorded(tmp_path).recording():
+        local.os.write(fd, b"x")
+    os.close(fd)

@@ -125,8 +125,11 @@ class FaultProxy:
         self._loop.close()
 
     async def _stop(self) -> None:
+        for listening in self._listener.sockets:
+            self._loop.remove_reader(listening.fileno())
+        await asyncio.sleep(0.02)  # one that is being accepted when its server is closed, or cancelled, stays open
         self._listener.close()
-        while others := asyncio.all_tasks() - {asyncio.current_task()}:  # accepting one begins another
+        while others := set(self._tasks):
             for task in others:
                 task.cancel()
             await asyncio.wait(others, timeout=5)

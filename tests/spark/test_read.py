@@ -13,7 +13,7 @@ import phalanx
 from phalanx.errors import InvalidInputError, NotFoundError
 from phalanx.spark import SparkLake
 from phalanx.spark.columns import exchanged, to_spark
-from phalanx.spark.parts import LEAST_ROWS, balanced, shared
+from phalanx.spark.shares import LEAST_ROWS, balanced, shared
 from tests.spark.rows import EVENTS, events
 
 KINDS = pa.schema(
@@ -184,37 +184,68 @@ def test_fragments_are_shared_out_evenly(tasks: int) -> None:
     assert max(loads) - min(loads) <= max(rows.values())
 
 
-@pytest.mark.parametrize("tasks", [1, 3, 8, 40])
+@pytest.mark.parametrize("tasks", [1, 2, 3, 8, 40])
 @pytest.mark.parametrize(
-    "rows", [{}, {4: 7}, {4: 5 * LEAST_ROWS}, {1: 9 * LEAST_ROWS + 5, 2: 0, 7: 11, 8: LEAST_ROWS}], ids=str
+    "rows",
+    [
+        {},
+        {4: 7},
+        {4: 5 * LEAST_ROWS},
+        {1: 9 * LEAST_ROWS + 5, 2: 0, 7: 11, 8: LEAST_ROWS},
+        dict.fromkeys(range(5), 16 * LEAST_ROWS),
+        dict.fromkeys(range(11), 1000),
+        {3: LEAST_ROWS, 5: 2 * LEAST_ROWS + 1, 6: LEAST_ROWS // 2, 9: 3 * LEAST_ROWS},
+    ],
+    ids=str,
 )
-def test_large_fragments_are_cut(rows: dict[int, int], tasks: int) -> None:
-    """Every row belongs to one share, small fragments stay whole, and no part of one is smaller than is worth a task."""
-    seen = {number: [0] * many for number, many in rows.items()}
-    for share in shared(rows, tasks):
+def test_rows_are_shared_out_evenly(rows: dict[int, int], tasks: int) -> None:
+    """Every row belongs to one share, in the order of the table; no part of a fragment is small, and no share is large."""
+    seen = dict.fromkeys(rows, 0)
+    shares, total = shared(rows, tasks), sum(rows.values())
+    assert len(shares) <= tasks
+    for share in shares:
+        many = 0
         for fragment in share.fragments:
-            for place in share.rows or range(rows[fragment]):
-                seen[fragment][place] += 1
-        assert share.rows is None or len(share.rows) >= LEAST_ROWS // 2
-    assert all(set(places) <= {1} for places in seen.values())
-    assert {number for share in shared(rows, tasks) for number in share.fragments} == set(rows)
+            assert seen[fragment] == 0
+            seen[fragment] += rows[fragment]
+            many += rows[fragment]
+        for part in share.parts:
+            assert seen[part.fragment] == part.begin < part.end <= rows[part.fragment]
+            assert part.end - part.begin >= LEAST_ROWS
+            seen[part.fragment] = part.end
+            many += part.end - part.begin
+        assert 0 < many <= total // tasks + 2 * LEAST_ROWS
+    assert seen == rows
+
+
+def test_a_fragment_is_cut_where_tasks_would_have_more_and_less() -> None:
+    """Five fragments for two tasks: neither is waited for."""
+    many = 16 * LEAST_ROWS
+    loads = [
+        sum(many for _ in share.fragments) + sum(part.end - part.begin for part in share.parts)
+        for share in shared(dict.fromkeys(range(5), many), 2)
+    ]
+    assert loads == [5 * many // 2] * 2
 
 
 def test_parts_of_a_fragment_are_all_of_it(lake: phalanx.Lake, there: SparkLake) -> None:
     """A fragment that is cut, with rows deleted everywhere and changes pending, is read whole, each row once."""
     count = 3 * LEAST_ROWS
     table = lake.create_table("large", pa.schema([("id", pa.int64()), ("v", pa.int64())]), key="id")
-    table.append(pa.table({"id": range(count), "v": range(count)}), stage=True)
+    for begin in range(0, count, count // 3):
+        part = range(begin, begin + count // 3)
+        table.append(pa.table({"id": part, "v": part}), stage=True)
     table.delete("id % 7 = 3")
     lake.flush("large")
     table.upsert([{"id": 5, "v": -5}])
-    frame = there.table("large")
-    assert frame.rdd.getNumPartitions() > 1
-    expected = table.to_arrow()
-    answer = frame.selectExpr("count(*)", "count(distinct id)", "sum(id)", "sum(v)").first()
-    assert answer is not None
-    ids, values = (sum(expected[name].to_pylist()) for name in ("id", "v"))
-    assert tuple(answer) == (expected.num_rows, expected.num_rows, ids, values)
+    for where in (None, "v % 3 = 0", "v < 100", "v > 100", "false"):
+        frame = there.table("large", columns=["id"], where=where)
+        assert frame.rdd.getNumPartitions() > 1
+        expected = table.to_arrow(where=where)
+        answer = frame.selectExpr("count(*)", "count(distinct id)", "sum(id)").first()
+        assert answer is not None
+        ids = sum(expected["id"].to_pylist()) if expected.num_rows else None
+        assert tuple(answer) == (expected.num_rows, expected.num_rows, ids)
 
 
 def test_a_time_finer_than_spark_counts_is_refused() -> None:

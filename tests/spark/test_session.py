@@ -2,14 +2,19 @@
 
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import phalanx.spark
+from phalanx.clock import environment
 from phalanx.errors import UnsupportedError
 from phalanx.spark import java
+from phalanx.spark.session import chosen
 from tests.spark.rows import run_program
 
 HIDDEN = """
@@ -76,6 +81,7 @@ def test_without_any_java_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPa
 
 STARTS = """
 import phalanx.spark
+from phalanx.clock import environment
 from phalanx.errors import UnsupportedError
 try:
     phalanx.spark.session("local[1]", memory="512m")
@@ -125,6 +131,34 @@ def test_java_is_started_beside_lancedb_and_outlives_ctrl_c(tmp_path: Path) -> N
     assert "fork" not in done.stderr
 
 
+def test_settings_that_are_given_win_and_options_of_java_are_added() -> None:
+    """What Phalanx was measured with is only what is not said."""
+    batch, java = "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.driver.defaultJavaOptions"
+    plain = chosen("local[2]", None, "FATAL", {})
+    assert plain[java] == plain["spark.executor.defaultJavaOptions"]
+    given = chosen("spark://there:7077", "2g", "WARN", {batch: "5", java: "-Dmine=1"})
+    assert (given[batch], given["spark.driver.memory"], given["spark.log.level"]) == ("5", "2g", "WARN")
+    assert given[java] == f"{plain[java]} -Dmine=1"
+    assert "spark.driver.host" in plain
+    assert "spark.driver.host" not in given
+
+
+def test_java_and_its_workers_run_as_they_were_set_to(spark: SparkSession) -> None:
+    """Arrow does not check twice, and workers keep their memory."""
+    jvm: Any = spark._jvm
+    assert jvm.java.lang.System.getProperty("arrow.enable_unsafe_memory_access") == "true"
+    assert jvm.java.lang.System.getProperty("arrow.enable_null_check_for_get") == "false"
+
+    def told(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            names = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
+            yield pa.RecordBatch.from_pydict({"said": [environment().get(name, "") for name in names]})
+
+    said = [row.said for row in spark.range(0, 1, 1, 1).mapInArrow(told, "said string").collect()]
+    assert said == [str(32 << 20), str(256 << 20)]
+
+
 def test_a_session_that_is_there_is_used(spark: SparkSession) -> None:
     """Nothing is set up twice."""
+    spark.createDataFrame([(1,)], "a int")  # makes it the active one, whatever other tests did
     assert phalanx.spark.session() is spark

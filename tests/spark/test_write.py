@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 
 import phalanx
 from phalanx.errors import ConflictError, InvalidInputError, NotFoundError
+from phalanx.objects.local import LocalStore
 from phalanx.spark import SparkLake
 from tests.spark.rows import EVENTS, events, multiset
 
@@ -221,3 +222,25 @@ def test_a_transaction_that_raises_or_conflicts_leaves_nothing(
     with pytest.raises(ConflictError):
         txn.commit()
     assert lake["items"].count() == 3
+
+
+@pytest.mark.parametrize("checksums", [None, "off"])
+def test_what_tasks_wrote_has_the_checksums_that_they_told(
+    lake: phalanx.Lake, there: SparkLake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, checksums: str | None
+) -> None:
+    """The driver reads none of the files, and a flipped bit is found later; unless the lake does without checksums."""
+    if checksums is not None:
+        lake.set_property("checksums", checksums)
+    table = lake.create_table("events", EVENTS, key="id")
+    read: list[str] = []
+    digest = LocalStore.digest
+    monkeypatch.setattr(LocalStore, "digest", lambda store, name: (read.append(name), digest(store, name))[1])
+    there.write(frame(spark, 0, 60_000), "events")
+    assert not [name for name in read if "/data/" in name]
+    monkeypatch.undo()
+    assert lake.check(deep=True).whole
+    file = max((Path(lake.uri) / "tables" / table.id / "data").iterdir(), key=lambda path: path.stat().st_size)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 3] ^= 1
+    file.write_bytes(data)
+    assert lake.check(deep=True).whole == (checksums == "off")

@@ -248,3 +248,71 @@ def test_views_of_lists_are_refused() -> None:
     views = pa.array([[1, 2], [3]], pa.list_view(pa.int64()))
     with pytest.raises(pa.ArrowInvalid, match="make lists of it first"):
         recast(views, pa.list_(pa.int64()))
+
+
+@pytest.mark.parametrize("wide", [pa.float64(), pa.float32()])
+@pytest.mark.parametrize("narrow", [pa.float32(), pa.float16()])
+def test_numbers_of_vectors_are_looked_at_where_their_type_changes(wide: pa.DataType, narrow: pa.DataType) -> None:
+    """A list that becomes a vector of the same numbers keeps all of them; one of smaller numbers is refused if one is too large."""
+    infinite = pa.array([[1.0, float("inf")]], pa.list_(wide))
+    assert recast(infinite, pa.list_(narrow, 2)).to_pylist() == [[1.0, float("inf")]]
+    large = pa.array([[1.0, 1e38]], pa.list_(wide))
+    if narrow == pa.float32():
+        assert len(recast(large, pa.list_(narrow, 2))) == 1
+    else:
+        with pytest.raises(pa.ArrowInvalid, match="too large"):
+            recast(large, pa.list_(narrow, 2))
+    if wide == pa.float64():
+        with pytest.raises(pa.ArrowInvalid, match="too large"):
+            recast(pa.array([[1.0, 1e300]], pa.list_(wide)), pa.list_(narrow, 2))
+
+
+def from_a_stream(array: "pa.Array[Any]") -> "pa.Array[Any]":
+    """The same as another process sends it: without buffers where there is nothing to send."""
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch({"a": array})
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return pa.ipc.open_stream(sink.getvalue()).read_all()["a"].chunk(0)
+
+
+LIST, LONG = pa.list_(pa.float32()), pa.large_list(pa.float32())
+THREE = pa.list_(pa.float32(), 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "given", "kind"),
+    [
+        ([None, None], LIST, THREE),
+        ([None], LONG, THREE),
+        ([{"v": None}], pa.struct([("v", LIST)]), pa.struct([("v", THREE)])),
+        ([[None], [], None], pa.list_(LIST), pa.list_(THREE)),
+        ([[("k", None)], None], pa.map_(pa.string(), LIST), pa.map_(pa.string(), THREE)),
+        ([None], pa.list_(LIST), pa.list_(THREE, 2)),
+        ([], LIST, THREE),
+        ([None, [1.0, 2.0, 3.0]], LIST, THREE),
+    ],
+)
+def test_lists_without_any_value_become_vectors(values: list[Any], given: pa.DataType, kind: pa.DataType) -> None:
+    """Arrow's own cast of them ends the process."""
+    assert recast(from_a_stream(pa.array(values, given)), kind).to_pylist() == values
+
+
+def test_what_stands_beside_lists_without_any_value_stays_as_it_is() -> None:
+    """Nothing becomes a value of Python on the way, which counts in microseconds up to the year 9999."""
+    fine = pa.array([1, (1 << 40) + 1], pa.time64("ns"))
+    far = pa.array([10_000_000, -10_000_000], pa.date32())
+    nothing: pa.Array[Any] = pa.nulls(2, LIST)
+    given = pa.StructArray.from_arrays([fine, far, nothing], names=["fine", "far", "v"])
+    kind = pa.struct([("fine", fine.type), ("far", far.type), ("v", THREE)])
+    found = recast(from_a_stream(given), kind)
+    assert found.field("fine").equals(fine)
+    assert found.field("far").equals(far)
+    assert found.field("v").to_pylist() == [None, None]
+
+
+def test_an_empty_list_is_no_vector() -> None:
+    """Beside nulls too, and where no row has a value."""
+    for values in ([[]], [None, []]):
+        with pytest.raises(pa.ArrowInvalid):
+            recast(from_a_stream(pa.array(values, LIST)), THREE)

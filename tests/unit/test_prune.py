@@ -125,6 +125,38 @@ def test_live_versions_after_each_write_that_prunes(ground: Ground, mode: Any, l
     assert table.count() == (4 if logged else 4 * BULK)
 
 
+@pytest.mark.parametrize("mode", ["eager", "background"])
+def test_a_transaction_prunes_the_tables_it_is_asked_to_once_it_is_committed(ground: Ground, mode: Any) -> None:
+    """Rule E6 for each of its tables, and nothing if it is not committed; the others keep their versions."""
+    ground.lake.set_property("prune.protect", "0")
+    for name in ("t", "u", "kept"):
+        ground.lake.create_table(name, SCHEMA, key="id")
+    for number in range(4):
+        with ground.lake.transaction() as txn:
+            txn["t"].upsert(bulk(number * BULK), prune_previous=mode)
+            txn["u"].append(few(number), prune_previous=mode)
+            txn["kept"].upsert(few(number))
+        many = 2 if mode == "eager" else 1
+        assert [len(live(ground.lake, name)) for name in ("t", "u", "kept")] == [many, many, number + 2]
+    before = [live(ground.lake, name) for name in ("t", "u", "kept")]
+    txn = ground.lake.transaction()
+    txn["kept"].overwrite(few(9), prune_previous=mode)
+    txn.rollback()
+    with pytest.raises(InvalidInputError, match="prune_previous is"), ground.lake.transaction() as txn:
+        txn["kept"].append(few(9), prune_previous="later")  # type: ignore[arg-type]
+    with ground.lake.transaction() as txn, pytest.raises(InvalidInputError):
+        txn["kept"].overwrite([{"nope": 1}], prune_previous=mode)
+    assert [live(ground.lake, name) for name in ("t", "u", "kept")] == before
+    with ground.lake.transaction() as txn:
+        txn["kept"].append(few(9))
+        with pytest.raises(InvalidInputError):
+            txn["kept"].overwrite([{"nope": 1}], prune_previous=mode)
+    before[2] = [*before[2], before[2][-1] + 1]
+    assert [live(ground.lake, name) for name in ("t", "u", "kept")] == before
+    ground.lake._background.close()
+    assert ground.lake["t"].count() == 4 * BULK
+
+
 def test_a_logged_change_only_marks_and_a_flush_removes(ground: Ground) -> None:
     ground.lake.set_property("prune.protect", "0")
     table = ground.lake.create_table("t", SCHEMA, key="id")

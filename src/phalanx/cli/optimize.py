@@ -39,7 +39,7 @@ def optimize(
         typer.Option(metavar="COLUMN", help="Put the rows in the order of this column; may be repeated."),
     ] = None,
     budget: Annotated[int, typer.Option(help="How often what changed meanwhile is planned again.")] = 5,
-    threads: Annotated[int, typer.Option(help="Groups of fragments that are rewritten at once.")] = 2,
+    threads: Annotated[int, typer.Option(help="Groups of fragments that are rewritten at once.")] = 3,
     option: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -8,7 +8,6 @@ the worker always leads, so that a caller's deadline is kept whatever the networ
 What a batch is worth, and telling its members, is left to `work`.
 """
 
-import contextlib
 import os
 import threading
 from collections import deque
@@ -27,6 +26,8 @@ class Job(Protocol):
 
 
 J = TypeVar("J", bound=Job)
+
+_POLL = 0.1
 
 _process: object = object()
 """Another one in every process: to ask the system which one this is would cost as much as queueing a job."""
@@ -51,6 +52,8 @@ class Group(Generic[J]):
         self._lock = threading.Lock()
         self._working: list[J] = []
         self._led = False
+        self._leader: int | None = None
+        """The thread that leads, unless it is still to be woken."""
         self._at_rest = threading.Condition(self._lock)
         self._wake = threading.Semaphore(0)
         self._worker: threading.Thread | None = None
@@ -59,23 +62,40 @@ class Group(Generic[J]):
 
     def run(self, job: J) -> None:
         """Queue a job whose caller is about to wait for it; it may be done when this returns."""
-        if self._enqueue(job, inline=self._inline):
-            self._lead(until=job)
+        self.require_open()
+        try:
+            if self._enqueue(job, inline=self._inline):
+                self._lead(until=job)
+        except BaseException:
+            self._step_down()  # Ctrl-C may come anywhere
+            raise
 
     def submit(self, job: J) -> None:
         """Queue a job and return at once."""
-        self._enqueue(job, inline=False)
+        self.require_open()  # before the lock: a fork may have copied it while it was held
+        leads = self._led and self._leader == threading.get_ident()  # it hands in more while it works
+        try:
+            self._enqueue(job, inline=False)
+        except BaseException:
+            if not leads:
+                self._step_down()
+            raise
 
     def submit_all(self, jobs: Sequence[J]) -> None:
         """Queue several at once."""
         self.require_open()
-        with self._lock:
-            if self._closed:
-                self.require_open()
-            self._queue.extend(jobs)
-            if not self._led:
-                self._led = True
-                self._wake_worker()
+        try:
+            with self._lock:
+                if self._closed:
+                    self.require_open()
+                self._queue.extend(jobs)
+                if not self._led:
+                    self._leader = threading.get_ident()
+                    self._led = True
+                    self._wake_worker()
+        except BaseException:
+            self._step_down()
+            raise
 
     def withdraw(self, job: J) -> bool:
         """Take back a job that nobody has begun on; False if it is too late."""
@@ -104,9 +124,9 @@ class Group(Generic[J]):
             while self._led:
                 self._at_rest.wait()
             worker = self._worker
-        if worker is not None:
+        while worker is not None and worker.is_alive():
             self._wake.release()
-            worker.join()
+            worker.join(_POLL)
 
     def require_open(self) -> None:
         """Refuse a handle that was closed, or that came here by a fork."""
@@ -123,7 +143,6 @@ class Group(Generic[J]):
         Without the lock while somebody leads: that one looks once more after it stopped leading, so either it sees the
         job, or this sees that nobody leads.
         """
-        self.require_open()  # before the lock: a fork may have copied it while it was held
         self._queue.append(job)
         led = self._led
         if led:
@@ -134,6 +153,7 @@ class Group(Generic[J]):
                 self.require_open()
             if self._led or not self._queue:
                 return False
+            self._leader = threading.get_ident()
             self._led = True
             if inline:
                 return True
@@ -149,27 +169,34 @@ class Group(Generic[J]):
                 if until is not None and until.done():
                     self._wake_worker()
                     return
-                batch = [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
-                self._working = batch
-            try:
-                self._work(batch)
-            except BaseException:
-                self._step_down()
-                raise
+                self._working = batch = list(self._queue)[: self._most]  # in one go: others append without the lock
+                for _ in batch:
+                    self._queue.popleft()
+            self._work(batch)
 
     def _step_down(self) -> None:
-        """Stop leading after an interruption, without leaving the queue to nobody."""
+        """Stop leading after an interruption, if this thread does, without leaving the queue to nobody.
+
+        `work` tells all members of its batch, however it ends. Those who were not told are those it never began with.
+        """
         with self._lock:
+            if self._led and self._leader != threading.get_ident():
+                return
+            queued = set(map(id, list(self._queue)))
+            self._queue.extendleft(job for job in reversed(self._working) if not job.done() and id(job) not in queued)
             if self._queue:
+                self._leader = threading.get_ident()
+                self._led = True
                 self._wake_worker()
             else:
                 self._rest()
 
     def _rest(self) -> None:
         """Nobody leads, for there is nothing to do; called with the lock held."""
-        self._led = False
         self._working = []
+        self._led = False
         if self._queue:  # queued by somebody who saw it led a moment ago
+            self._leader = threading.get_ident()
             self._led = True
             self._wake_worker()
         else:
@@ -177,16 +204,23 @@ class Group(Generic[J]):
 
     def _wake_worker(self) -> None:
         """Hand over to the worker; called with the lock held."""
-        if self._worker is None:
-            self._worker = threading.Thread(target=self._serve, name="phalanx-commit", daemon=True)
-            self._worker.start()
+        if self._worker is None or not self._worker.is_alive():
+            worker = threading.Thread(target=self._serve, name="phalanx-commit", daemon=True)
+            worker.start()
+            self._worker = worker
         self._wake.release()
+        self._leader = None  # last: who is interrupted before hands over again, and is not the leader of nobody
 
     def _serve(self) -> None:
         while True:
             self._wake.acquire()
             with self._lock:
-                if not self._led:
-                    return  # woken by `close`: there will be nothing to lead any more
-            with contextlib.suppress(BaseException):  # told to the batch by `work`; the others still need a worker
+                if self._closed and not self._led:
+                    return
+                if not self._led or self._leader is not None:
+                    continue  # woken once more than there was to do
+                self._leader = threading.get_ident()
+            try:
                 self._lead(until=None)
+            except BaseException:  # noqa: BLE001 - told to the batch by `work`; the others still need a worker
+                self._step_down()

@@ -57,6 +57,16 @@ class Changes(msgspec.Struct, frozen=True):
             return feed_schema(self.schema)
         return pa.schema([self.schema.field(name) for name in self.columns])
 
+    @property
+    def full(self) -> tuple[str, ...]:
+        """Nothing is known of nulls."""
+        return ()
+
+    @property
+    def size(self) -> int | None:
+        """Nor of the bytes, before they are read."""
+        return None
+
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
         """One piece, as the table has it. Runs in a task."""
         above, upto = self.pieces[number]

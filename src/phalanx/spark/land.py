@@ -22,6 +22,7 @@ from phalanx.spark.reach import reach
 from phalanx.spark.read import numbered, pieces_of
 from phalanx.spark.stage import SPARK_ANSWER, Piece, Place, copying, pieces, staging
 from phalanx.spark.telling import told
+from phalanx.spark.unweighed import collected
 from phalanx.tables.dataset import Version
 from phalanx.tables.stage import ROWS_PER_FILE, Written, write
 from phalanx.tail.keys import last_of_each
@@ -77,12 +78,13 @@ def stage_frame(
     place = stage_place(lake, found, rows_per_file)
     check_columns(frame.schema, found.shape.schema, place.name)
     given = pieces_of(frame)
-    if given is None:
-        answer = frame.mapInArrow(staging(place), SPARK_ANSWER)
-    else:
-        answer = numbered(frame.sparkSession, given.count).mapInArrow(copying(place, given), SPARK_ANSWER)
     with told(f"writing to table {place.name!r}"):
-        done = pieces(answer.collect())
+        if given is None:
+            answer = collected(frame, place.table, lambda rows: rows.mapInArrow(staging(place), SPARK_ANSWER).collect())
+        else:
+            copies = numbered(frame.sparkSession, given.count).mapInArrow(copying(place, given), SPARK_ANSWER)
+            answer = copies.collect()
+    done = pieces(answer)
     staged = gather(lake.core, found if fixed else newest(lake.core, place), place, how, done, pin)
     return msgspec.structs.replace(staged, held=(pin, base))
 

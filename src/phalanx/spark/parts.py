@@ -4,43 +4,27 @@ The driver decides what is read; tasks only open what they are told: the tail is
 nobody else sees. So all tasks of a job, and their repetitions, read the same rows, whatever is committed meanwhile (I5).
 """
 
-import heapq
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from phalanx.errors import CorruptionError, InvalidInputError, SnapshotExpiredError
-from phalanx.expr import plan_predicate
+from phalanx.expr import Predicate, plan_predicate
+from phalanx.spark import shares as shares_of
 from phalanx.spark.columns import exchanged, to_spark
 from phalanx.spark.lending import Job
 from phalanx.spark.reach import Reach
+from phalanx.spark.selective import by_lance
 from phalanx.spark.session import BATCH
+from phalanx.spark.shares import Share, balanced, bytes_of, shared, sizes, tasks_for
 from phalanx.tables.dataset import Version
+from phalanx.tables.nulls import full_columns, null_in
 from phalanx.tail.read import Reading
 from phalanx.txn.core import Core, Found
-
-ROWS_PER_TASK = 4 << 20
-"""A task reads a few fragments of full size: starting one costs as much as reading some ten thousand rows."""
-
-LEAST_ROWS = 1 << 18
-"""A fragment is cut into parts that have at least so many rows."""
-
-Group = tuple[int, ...]
-
-
-class Share(msgspec.Struct, frozen=True):
-    """What one task reads: some fragments, or one of them from a row to another, of those that live."""
-
-    fragments: Group
-    bounds: tuple[int, int] | None = None
-
-    @property
-    def rows(self) -> range | None:
-        """The places of the rows; None if it is all of them."""
-        return None if self.bounds is None else range(*self.bounds)
 
 
 class Scan(msgspec.Struct, frozen=True):
@@ -54,8 +38,14 @@ class Scan(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     where: str | None
     shares: tuple[Share, ...]
+    pushed: str | None = None
+    """The condition in Lance's words, if Lance finds the rows: then shares have whole fragments only."""
     job: Job | None = None
     """What pins it, if the process that planned it does not last."""
+    full: tuple[str, ...] = ()
+    """Columns that have no null, as the files say."""
+    size: int = 0
+    """The bytes of all rows, about."""
 
     @property
     def wanted(self) -> pa.Schema:
@@ -85,29 +75,34 @@ class Scan(msgspec.Struct, frozen=True):
         version = self.reach.datasets().open(self.table, self.manifest)
         wanted = self.wanted
         predicate = None if self.where is None else plan_predicate(self.where, self.schema)
-        pushed = None if predicate is None else predicate.lance
-        if pushed is not None and not version.plans(pushed):
-            pushed = None
-        later = predicate if pushed is None else None
-        names = [*self.columns, *(name for name in (later.columns if later else ()) if name not in self.columns)]
-        for batch in self._batches(version, self.shares[number], names, pushed):
-            kept = batch if later is None else batch.filter(later.mask(batch))
-            if kept.num_rows:
-                chosen = kept.select(wanted.names)
+        for batch in self._kept(version, self.shares[number], predicate):
+            if batch.num_rows:
+                chosen = batch.select(wanted.names)
                 yield chosen if chosen.schema.equals(wanted) else chosen.cast(wanted)
 
-    def _batches(
-        self, version: Version, share: Share, names: Sequence[str], where: str | None
-    ) -> Iterable[pa.RecordBatch]:
-        if share.rows is None:
-            return version.scan(names, where=where, fragments=share.fragments, batch_size=BATCH)
-        return version.part(names, share.fragments[0], share.rows, BATCH)
+    def _kept(self, version: Version, share: Share, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
+        """The rows that the condition holds for, and perhaps more columns than are wanted."""
+        whole = partial(version.scan, fragments=share.fragments, batch_size=BATCH)
+        if self.pushed is not None:
+            yield from whole(self.columns, where=self.pushed)
+            return
+        more = () if predicate is None else predicate.columns
+        names = [*self.columns, *(name for name in more if name not in self.columns)]
+        readers = [whole(names)] if share.fragments else []
+        readers += [version.part(names, one.fragment, range(one.begin, one.end), BATCH) for one in share.parts]
+        for batch in itertools.chain.from_iterable(readers):
+            yield batch if predicate is None else batch.filter(predicate.mask(batch))
 
     def for_spark(self, number: int) -> Iterator[pa.RecordBatch]:
         """The rows of a share, as Spark takes them. Runs in a task."""
-        types = exchanged(self.wanted)
+        wanted = exchanged(self.wanted)
         for batch in self.rows(number):
-            yield to_spark(batch, types)
+            wrong = null_in(batch, self.full)
+            if wrong is not None:
+                raise CorruptionError(
+                    f"column {wrong!r} of table {self.name!r} has a null, and its file says that it has none"
+                )
+            yield to_spark(batch, wanted)
 
 
 class Planned(NamedTuple):
@@ -118,10 +113,10 @@ class Planned(NamedTuple):
 
 
 def plan_scan(
-    core: Core, reach: Reach, found: Found, columns: Sequence[str] | None, where: str | None, tasks: int
+    core: Core, reach: Reach, found: Found, columns: Sequence[str] | None, where: str | None, slots: int
 ) -> Planned:
-    """Decide what is read of a table; what is asked for is checked here, before a job is started."""
-    return plan_scan_of(core, reach, found, core.reading(found), columns, where, tasks)
+    """Decide what is read of a table, by `slots` tasks at once; what is asked for is checked before a job is started."""
+    return plan_scan_of(core, reach, found, core.reading(found), columns, where, slots)
 
 
 def plan_scan_of(
@@ -131,7 +126,7 @@ def plan_scan_of(
     reading: Reading,
     columns: Sequence[str] | None,
     where: str | None,
-    tasks: int,
+    slots: int,
 ) -> Planned:
     """As `plan_scan`, of a table with changes that nobody else sees."""
     schema = found.shape.schema
@@ -141,43 +136,18 @@ def plan_scan_of(
         raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(schema.names)}")
     if len(set(names)) < len(names) or not names:
         raise InvalidInputError("name the columns to be read, each once")
-    if where is not None:
-        plan_predicate(where, schema)
-    exchanged(pa.schema([schema.field(name) for name in names]))
+    predicate = None if where is None else plan_predicate(where, schema)
+    wanted = pa.schema([schema.field(name) for name in names])
+    exchanged(wanted)
     version = core.overlays.written_out(reading.overlay)
-    name, rows = ".".join(found.name), sizes(version)
-    shares = shared(rows, tasks) if where is None else tuple(map(Share, balanced(rows, tasks)))
-    scan = Scan(reach, name, version.table, version.manifest, schema, names, where, shares)
+    name = ".".join(found.name)
+    rows = {number: many for number, many in sizes(version).items() if many}
+    size = bytes_of(sum(rows.values()), wanted)
+    tasks = tasks_for(size, slots)
+    pushed = None if predicate is None else by_lance(version, predicate)
+    shares = shared(rows, tasks) if pushed is None else tuple(map(Share, balanced(rows, tasks)))
+    full = full_columns(version, names) if size > shares_of.SMALL and core.store.probes else ()
+    scan = Scan(
+        reach, name, version.table, version.manifest, schema, names, where, shares, pushed, full=full, size=size
+    )
     return Planned(scan, (reading, version))
-
-
-def sizes(version: Version) -> dict[int, int]:
-    """The rows of each fragment."""
-    return {number: int(version.fragment(number).metadata.num_rows) for number in version.fragments}
-
-
-def shared(rows: dict[int, int], tasks: int) -> tuple[Share, ...]:
-    """Shares of about as many rows each. A fragment that is larger than that is cut; a filter would not allow it."""
-    most = max(LEAST_ROWS, -(-sum(rows.values()) // max(1, tasks)))
-    cut = [_cut(number, many, -(-many // most)) for number, many in sorted(rows.items()) if many > most]
-    whole = {number: many for number, many in rows.items() if many <= most}
-    left = max(1, tasks - sum(map(len, cut)))
-    groups = balanced(whole, left) if whole else ()
-    return (*(share for shares in cut for share in shares), *map(Share, groups))
-
-
-def _cut(fragment: int, rows: int, parts: int) -> list[Share]:
-    bounds = [rows * at // parts for at in range(parts + 1)]
-    return [Share((fragment,), both) for both in itertools.pairwise(bounds)]
-
-
-def balanced(rows: dict[int, int], tasks: int) -> tuple[Group, ...]:
-    """Fragments in groups of about as many rows each: the largest first, each to the group that has least."""
-    count = min(len(rows), max(1, tasks, -(-sum(rows.values()) // ROWS_PER_TASK)))
-    groups: list[list[int]] = [[] for _ in range(count)]
-    least = [(0, at) for at in range(count)]
-    for number, many in sorted(rows.items(), key=lambda one: (-one[1], one[0])):
-        held, at = heapq.heappop(least)
-        groups[at].append(number)
-        heapq.heappush(least, (held + many, at))
-    return tuple(tuple(sorted(group)) for group in groups)

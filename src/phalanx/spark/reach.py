@@ -12,20 +12,23 @@ import msgspec
 from phalanx.clock import SYSTEM
 from phalanx.errors import InvalidInputError
 from phalanx.lake import Lake, open_lake
-from phalanx.objects import layout, open_store
+from phalanx.objects import Sum, layout, open_store
 from phalanx.pins import Pins
 from phalanx.tables.dataset import Datasets
+from phalanx.tables.sums import PROPERTY
 
 OPTION = "storage."
 """What an option of Spark begins with that is a storage option of the lake."""
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """The address of a lake, how its storage is opened, and whether files are synced."""
+    """The address of a lake, how its storage is opened, and whether files are synced and have checksums."""
 
     uri: str
     options: tuple[tuple[str, str], ...] = ()
     durability: str = "disk"
+    checksums: str | None = None
+    """The lake's property, if it has one."""
 
     def __repr__(self) -> str:
         """Without the options."""
@@ -39,6 +42,10 @@ class Reach(msgspec.Struct, frozen=True):
         """Make files durable that this process wrote into a table's folder (rule H3); the driver notes what they hold."""
         self.datasets().files.store.persist([layout.table(table, name) for name in names])
 
+    def secure(self, table: str, names: Sequence[str]) -> dict[str, Sum]:
+        """The same; what is to be noted of them, which the driver need not read them for."""
+        return self.datasets().secure(table, names)
+
     def open(self) -> Lake:
         """The lake itself, for who needs its log."""
         return open_lake(self.uri, storage_options=dict(self.options) or None)
@@ -51,7 +58,8 @@ def reach(lake: Lake) -> Reach:
             f"{lake.uri} is in this process's memory, and Spark's tasks are other processes: use a folder"
         )
     files = lake.core.store.files()
-    return Reach(lake.uri, tuple(sorted(files.options.items())), lake.settings.durability)
+    options = tuple(sorted(files.options.items()))
+    return Reach(lake.uri, options, lake.settings.durability, lake.core.log.view.state.properties.get(PROPERTY))
 
 
 @functools.lru_cache(maxsize=8)
@@ -60,4 +68,6 @@ def _datasets(where: Reach) -> Datasets:
     if where.durability == "os":
         store.relax()
     files = store.files()
-    return Datasets(files, Pins(files.store, SYSTEM, lambda: 0))  # the driver has pinned what tasks read and write
+    said = {} if where.checksums is None else {PROPERTY: where.checksums}
+    pins = Pins(files.store, SYSTEM, lambda: 0)  # the driver has pinned what tasks read and write
+    return Datasets(files, pins, lambda: said)

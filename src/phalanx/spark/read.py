@@ -7,14 +7,16 @@ Python data source which columns are wanted, and this way nothing but them is re
 import collections
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, StructField, StructType
 
 from phalanx.clock import SYSTEM
 from phalanx.lake import Lake
 from phalanx.snapshot import Snapshot
+from phalanx.spark import shares
 from phalanx.spark.columns import spark_schema
 from phalanx.spark.feed import plan_changes
 from phalanx.spark.parts import plan_scan
@@ -30,6 +32,10 @@ class Pieces(Protocol):
     def count(self) -> int: ...  # noqa: D102 - said above
     @property
     def wanted(self) -> pa.Schema: ...  # noqa: D102
+    @property
+    def full(self) -> tuple[str, ...]: ...  # noqa: D102 - columns without a null
+    @property
+    def size(self) -> int | None: ...  # noqa: D102 - bytes, about; None if that is not known
     def rows(self, number: int) -> Iterator[pa.RecordBatch]: ...  # noqa: D102
     def for_spark(self, number: int) -> Iterator[pa.RecordBatch]: ...  # noqa: D102
 
@@ -46,16 +52,51 @@ _held: "collections.deque[tuple[float, object]]" = collections.deque()
 def pieces_frame(spark: SparkSession, pieces: Pieces, held: object = None) -> DataFrame:
     """The rows of all pieces, a task for each; `held` is what keeps them from being pruned."""
     types = spark_schema(pieces.wanted)
-    if not pieces.count:
-        frame = spark.createDataFrame([], types)
-    else:
-        frame = numbered(spark, pieces.count).mapInArrow(_reading(pieces), types)
+    frame = _read(spark, pieces, types)
     _made[frame] = pieces, held
     now = SYSTEM.steady()
     _held.append((now + HOLD_SECONDS, held))
     while _held[0][0] < now:
         _held.popleft()
     return frame
+
+
+def _read(spark: SparkSession, pieces: Pieces, types: StructType) -> DataFrame:
+    """The rows of pieces. Many of them are put together with rows of which Spark knows nothing, and of which there are none.
+
+    Spark takes the size of what `mapInArrow` makes for that of what it is given, the numbers of some pieces, and would send
+    all rows to every task of a join: together, they are too many for that. And the rows here need not be asked, value by
+    value, whether they are null where it is known that they are not: whoever uses them finds that they may be.
+    """
+    large = pieces.size is None or pieces.size > shares.SMALL
+    none = _nothing(spark, types) if large or not pieces.count else None
+    if not pieces.count:
+        return spark.createDataFrame([], types) if none is None else none
+    rows = numbered(spark, pieces.count)
+    if none is None:
+        return rows.mapInArrow(_reading(pieces), types)
+    surely = StructType([_without_null(field) if field.name in pieces.full else field for field in types.fields])
+    return rows.mapInArrow(_reading(pieces), surely).union(none)
+
+
+def _nothing(spark: SparkSession, types: StructType) -> DataFrame | None:
+    """No rows, which Spark cannot know before it has run; None if there is no such thing.
+
+    Made by Java: `createDataFrame` of Python would make this session the active one, for whoever asks for that later.
+    """
+    there: Any = spark
+    try:
+        java, rows = there._jsparkSession, there.sparkContext._jsc.emptyRDD()  # noqa: SLF001 - Spark has it for itself only
+    except Exception:  # noqa: BLE001 - a session of Spark Connect has no Java beside it, and says so in its own way
+        return None
+    frame: DataFrame = type(spark.range(0))(java.createDataFrame(rows, java.parseDataType(types.json())), spark)
+    return frame
+
+
+def _without_null(field: StructField) -> StructField:
+    kind = field.dataType
+    inside = ArrayType(kind.elementType, containsNull=False) if isinstance(kind, ArrayType) else kind
+    return StructField(field.name, inside, nullable=False)
 
 
 def pieces_of(frame: DataFrame) -> Pieces | None:
@@ -73,15 +114,6 @@ def numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
     """The numbers that a task was given."""
     for batch in batches:
         yield from map(int, batch.column(0).to_numpy())
-
-
-_WAVES = 4
-"""Tasks of a read for each that runs at once, if there are fragments for them: the last ones end at about the same time."""
-
-
-def read_tasks(spark: SparkSession) -> int:
-    """How many tasks share a read."""
-    return _WAVES * parallelism(spark)
 
 
 def parallelism(spark: SparkSession) -> int:
@@ -104,7 +136,7 @@ def table_frame(
     lake: Lake, spark: SparkSession, snapshot: Snapshot, name: str, columns: Sequence[str] | None, where: str | None
 ) -> DataFrame:
     """A table at a snapshot."""
-    planned = plan_scan(lake.core, reach(lake), snapshot.found(name), columns, where, read_tasks(spark))
+    planned = plan_scan(lake.core, reach(lake), snapshot.found(name), columns, where, parallelism(spark))
     return pieces_frame(spark, planned.scan, (snapshot, planned.held))
 
 

@@ -25,10 +25,11 @@ from phalanx.spark.feed import compared, compared_added
 from phalanx.spark.inputs import Changed, Input, Made
 from phalanx.spark.lake import SparkLake
 from phalanx.spark.land import Staged
-from phalanx.spark.parts import Scan, shared
+from phalanx.spark.parts import Scan
 from phalanx.spark.pipeline import Pipeline, Step
 from phalanx.spark.reach import reach
 from phalanx.spark.read import added_frame, changes_frame, parallelism, pieces_frame
+from phalanx.spark.shares import bytes_of, shared
 from phalanx.spark.telling import JOB_ERRORS, translated
 from phalanx.spark.transaction import SparkTransaction
 from phalanx.tables.stage import hide
@@ -200,9 +201,8 @@ class _Run:
         rows = {one: int(version.fragment(one).metadata.num_rows) for one in version.fragments if one in own}
         where = reach(self._lake), ".".join(staged.found.name), shape.table, version.manifest
         names = tuple(shape.schema.names)
-        return pieces_frame(
-            self._spark, Scan(*where, shape.schema, names, None, shared(rows, parallelism(self._spark)))
-        )
+        shares, size = shared(rows, parallelism(self._spark)), bytes_of(sum(rows.values()), shape.schema)
+        return pieces_frame(self._spark, Scan(*where, shape.schema, names, None, shares, size=size))
 
 
 def _living(staged: Staged) -> int:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from phalanx.data import Source, conform
 from phalanx.errors import CorruptionError
+from phalanx.objects import Sum
 from phalanx.schema import require_keys
 from phalanx.spark.lending import Job, Lent
 from phalanx.spark.reach import Reach
@@ -54,10 +55,12 @@ class Piece(msgspec.Struct, frozen=True):
     inline: bytes = b""
     lent: Lent | None = None
     """What pins the files, until an entry names them."""
+    sums: dict[str, Sum] = {}
+    """What is to be noted of the files: whoever has written them has them at hand."""
 
     def written(self) -> Written:
         """The fragments."""
-        return heard(self.fragments)
+        return heard(self.fragments, self.sums)
 
     def table(self) -> pa.Table:
         """The rows."""
@@ -133,8 +136,8 @@ def _written(place: Place, rows: Iterator[pa.RecordBatch]) -> Piece:
 def _filed(place: Place, rows: Iterator[pa.RecordBatch], lent: Lent | None) -> Piece:
     reader = pa.RecordBatchReader.from_batches(place.schema, rows)
     written = write(_base(place), reader, rows_per_file=place.rows_per_file)
-    place.reach.sync(place.table, written.files)
-    return Piece(written.rows, written.size, written.told(), lent=lent)
+    sums = place.reach.secure(place.table, written.files)
+    return Piece(written.rows, written.size, written.told(), lent=lent, sums=sums)
 
 
 def _base(place: Place) -> Version:

@@ -15,7 +15,7 @@ from phalanx.names import parse_word
 from phalanx.spark.land import Staged, check_mode, stage_frame
 from phalanx.spark.parts import plan_scan_of
 from phalanx.spark.reach import reach
-from phalanx.spark.read import pieces_frame, read_tasks
+from phalanx.spark.read import parallelism, pieces_frame
 from phalanx.tables.stage import ROWS_PER_FILE
 from phalanx.transaction import Transaction
 from phalanx.txn.transaction import Isolation, Work
@@ -71,6 +71,6 @@ class SparkTransaction(Transaction):
         draft = self._work.draft(name)
         draft.read_rows(where)
         planned = plan_scan_of(
-            self._lake.core, reach(self._lake), draft.found, draft.reading, columns, where, read_tasks(self._spark)
+            self._lake.core, reach(self._lake), draft.found, draft.reading, columns, where, parallelism(self._spark)
         )
         return pieces_frame(self._spark, planned.scan, planned.held)

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from phalanx.log import item as it
 from phalanx.objects import Sum
 from phalanx.runs import NO_IDS, Ids, decode_ids, encode_ids
-from phalanx.spark.parts import balanced, sizes
 from phalanx.spark.reach import Reach
 from phalanx.spark.read import numbered, numbers, parallelism
+from phalanx.spark.shares import balanced, sizes
 from phalanx.spark.telling import told
 from phalanx.tables import index as indexes
 from phalanx.tables import rewrite

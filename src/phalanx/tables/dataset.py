@@ -26,10 +26,11 @@ from lance.query import MatchQuery
 from lance.schema import LanceSchema
 
 from phalanx.errors import CorruptionError, UnavailableError
-from phalanx.objects import Files, Unknown, layout
+from phalanx.objects import Files, Sum, Unknown, layout
 from phalanx.pins import Pin, Pins
 from phalanx.tables import sums
 from phalanx.tables.guard import genesis, guard, intruders
+from phalanx.tables.nearest import nearest
 from phalanx.tables.speaking import speaking
 
 log = logging.getLogger("phalanx.tables")
@@ -211,15 +212,9 @@ class Version:
     ) -> pa.Table:
         """The rows nearest to a vector, with `_distance` and `_rowid`; `query` is Lance's own description."""
         with speaking("searching a table"):
-            return self.dataset.scanner(
-                columns=[*columns, "_distance"],
-                nearest=dict(query),
-                filter=where,
-                prefilter=True if where is not None or without is not None or only is not None else None,
-                with_row_id=row_ids,
-                row_addr_blocklist=treemap(without) if without is not None and len(without) else None,
-                row_addr_allowlist=treemap(only) if only is not None else None,
-            ).to_table()
+            gone = treemap(without) if without is not None and len(without) else None
+            wanted = treemap(only) if only is not None else None
+            return nearest(self.dataset, columns, query, where=where, without=gone, only=wanted, row_ids=row_ids)
 
     def matches(
         self,
@@ -341,20 +336,24 @@ class Datasets:
             made = LanceDataset.commit(base.dataset, operation, read_version=base.manifest, detached=True)
         return self.keep(Version(base.table, made))
 
-    def persist(self, table: str, names: Sequence[str]) -> None:
-        """Make staged files durable before an entry names them (I3), and note what was written (`sums.py`)."""
+    def secure(self, table: str, names: Sequence[str]) -> dict[str, Sum]:
+        """Make files durable that become part of a version later; what is to be noted of them then."""
         store, paths = self.files.store, [layout.table(table, name) for name in names]
         if not sums.wanted(store, self._properties()):
             store.persist(paths)
-            return
+            return {}
         hashing = sums.Hashing(store, paths)
         store.persist(paths)
-        manifest = next(int(found[1]) for name in names if (found := _MANIFEST.fullmatch(name)))
-        data = sums.encode(sums.Sums(table, manifest, dict(zip(names, hashing.result(), strict=True))))
-        with store.prepare([data]) as blob:
-            outcome = blob.put(layout.table(table, sums.sums_name(manifest)))
-        if isinstance(outcome, Unknown):
-            raise UnavailableError(f"cannot write what was staged: {outcome.cause}; nothing was committed, try again")
+        return dict(zip(names, hashing.result(), strict=True))
+
+    def persist(self, table: str, names: Sequence[str], secured: Mapping[str, Sum] | None = None) -> None:
+        """Make staged files durable before an entry names them (I3), and note what was written (`sums.py`).
+
+        One of them is the manifest of the version; those that are `secured` already are only noted.
+        """
+        if found := self.secure(table, names):
+            manifest = next(int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name)))
+            sums.note(self.files.store, sums.Sums(table, manifest, {**(secured or {}), **found}))
 
     def look_for_intruders(self, table: str) -> list[str]:
         """Versions in a table's folder that somebody made past the log: reported, never adopted (rule G4)."""

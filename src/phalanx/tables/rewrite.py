@@ -21,6 +21,7 @@ from lance.dataset import LanceOperation
 from lance.fragment import FragmentMetadata
 from lance.optimize import Compaction, CompactionOptions, CompactionTask
 
+from phalanx.objects import Sum
 from phalanx.runs import NO_IDS, Ids
 from phalanx.tables.dataset import ROW_ID, Datasets, Version, manifest_name
 from phalanx.tables.index import segments
@@ -52,6 +53,13 @@ class Rewritten(msgspec.Struct, frozen=True):
     old: tuple[int, ...]
     new: list[FragmentMetadata]
     base: Version
+    sums: dict[str, Sum] = {}
+    """What is to be noted of its files, which are durable then."""
+
+    @property
+    def names(self) -> list[str]:
+        """Its files, by names inside the table's folder."""
+        return [f"data/{file.path}" for fragment in self.new for file in fragment.files]
 
     @property
     def size(self) -> int:
@@ -124,8 +132,13 @@ def run(version: Version, group: Group) -> Rewritten:
     return Rewritten(group.fragments, new, version)
 
 
+def secured(datasets: Datasets, rewritten: Rewritten) -> Rewritten:
+    """Make its files durable: once, however often it is placed, and beside what others of the same run do."""
+    return msgspec.structs.replace(rewritten, sums=datasets.secure(rewritten.base.table, rewritten.names))
+
+
 def place(datasets: Datasets, head: Version, rewritten: Rewritten) -> Version | None:
-    """The head with the new fragments for the old ones; None if one of the old ones is no longer there."""
+    """The head with new fragments, which are secured, for the old ones; None if an old one is no longer there."""
     if not set(rewritten.old) <= set(head.fragments):
         return None
     gone = gone_since(rewritten.base, head, rewritten.old)
@@ -137,8 +150,7 @@ def place(datasets: Datasets, head: Version, rewritten: Rewritten) -> Version | 
         new = [dataclasses.replace(one, id=number) for one, number in zip(rewritten.new, ids, strict=True)]
         old = [head.fragment(one).metadata for one in rewritten.old]
         made = datasets.commit(head, LanceOperation.Rewrite([LanceOperation.RewriteGroup(old, new)], []))
-    names = [f"data/{file.path}" for fragment in rewritten.new for file in fragment.files]
-    datasets.persist(head.table, [*names, manifest_name(made.manifest)])
+    datasets.persist(head.table, [manifest_name(made.manifest)], rewritten.sums)
     return hide(datasets, made, gone)
 
 

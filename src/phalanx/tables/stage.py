@@ -18,7 +18,7 @@ from lance.dataset import LanceOperation
 from lance.fragment import FragmentMetadata, write_fragments
 
 from phalanx.errors import PhalanxError
-from phalanx.objects import layout
+from phalanx.objects import Sum, layout
 from phalanx.tables.dataset import Datasets, Ids, Version, manifest_name
 from phalanx.tables.index import segments
 from phalanx.tables.speaking import speaking
@@ -31,10 +31,14 @@ BYTES_PER_FILE = 4 << 30
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Fragments on disk that no version has yet; not durable before a version was made of them."""
+    """Fragments on disk that no version has yet; not durable before a version was made of them.
+
+    But for files that `sums` names: who wrote them, elsewhere, made them durable, and says what is to be noted of them.
+    """
 
     fragments: list[FragmentMetadata]
     rows: int
+    sums: dict[str, Sum] = {}
 
     @property
     def files(self) -> list[str]:
@@ -51,10 +55,10 @@ class Written(msgspec.Struct, frozen=True):
         return tuple(json.dumps(fragment.to_json()) for fragment in self.fragments)
 
 
-def heard(told: Sequence[str]) -> Written:
+def heard(told: Sequence[str], sums: dict[str, Sum] | None = None) -> Written:
     """What another process wrote and told of."""
     fragments = [FragmentMetadata.from_json(one) for one in told]
-    return Written(fragments, sum(fragment.physical_rows for fragment in fragments))
+    return Written(fragments, sum(fragment.physical_rows for fragment in fragments), sums or {})
 
 
 def write(
@@ -123,8 +127,9 @@ def extend(datasets: Datasets, base: Version, written: Sequence[Written]) -> Ver
     if not fragments:
         return base
     made = datasets.commit(base, LanceOperation.Append(fragments))
-    names = [name for one in written for name in one.files]
-    datasets.persist(base.table, [*names, manifest_name(made.manifest)])
+    secured = {name: noted for one in written for name, noted in one.sums.items()}
+    names = [name for one in written for name in one.files if name not in secured]
+    datasets.persist(base.table, [*names, manifest_name(made.manifest)], secured)
     return made
 
 

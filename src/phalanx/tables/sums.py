@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from phalanx.errors import CorruptionError, InvalidInputError, PhalanxError, UnavailableError
-from phalanx.objects import Store, Sum
+from phalanx.objects import Store, Sum, Unknown, layout
 
 PROPERTY = "checksums"
 """The lake's property that says whether checksums are recorded: "on", "off", or by what the store costs."""
@@ -69,6 +69,14 @@ def decode(data: bytes, table: str, name: str) -> Sums:
     if (found.table, sums_name(found.manifest)) != (table, name):
         raise CorruptionError(f"{where} is not what its name says: it belongs to another version")
     return found
+
+
+def note(store: Store, sums: Sums) -> None:
+    """Store what was staged with a version."""
+    with store.prepare([encode(sums)]) as blob:
+        outcome = blob.put(layout.table(sums.table, sums_name(sums.manifest)))
+    if isinstance(outcome, Unknown):
+        raise UnavailableError(f"cannot write what was staged: {outcome.cause}; nothing was committed, try again")
 
 
 def wanted(store: Store, properties: Mapping[str, str]) -> bool:

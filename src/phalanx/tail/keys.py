@@ -51,6 +51,8 @@ def superseded(rows: pa.Table, key: Sequence[str]) -> npt.NDArray[np.int64]:
 
 def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     """The rows without those whose key comes again later."""
+    if rows.num_rows <= 1:
+        return rows
     gone = superseded(rows, key)
     return rows if not len(gone) else rows.take(np.setdiff1d(np.arange(rows.num_rows), gone))
 

@@ -15,7 +15,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -138,45 +138,70 @@ class _Kernel:
 
     def open(self, path: str, flags: int, mode: int = 0o777) -> int:
         fd = os.open(path, flags, mode)
+        self._to._folders.pop(fd, None)  # noqa: SLF001 - numbers are used again
+        self._to._files.pop(fd, None)  # noqa: SLF001
+        if not self._recorded(path):
+            return fd
         if flags & os.O_DIRECTORY and flags & os.O_TMPFILE != os.O_TMPFILE:
             self._to._folders[fd] = path  # noqa: SLF001
-            self._to._files.pop(fd, None)  # noqa: SLF001
         elif flags & os.O_WRONLY:
             number = next(self._to._serial)  # noqa: SLF001
             self._to._files[fd] = self._to._files[path] = number  # noqa: SLF001
-            self._to._folders.pop(fd, None)  # noqa: SLF001
         return fd
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
-        with self._to.performing(Event("write", file=self._to._files[fd], data=bytes(data))):  # noqa: SLF001
+        file = self._to._files.get(fd)  # noqa: SLF001
+        if file is None:
+            self._elsewhere(fd)
+            return os.write(fd, data)
+        with self._to.performing(Event("write", file=file, data=bytes(data))):
             size = os.write(fd, data)
             if size != len(data):
                 raise AssertionError("a short write: the record would not be what is on the disk")
         return size
 
     def fsync(self, fd: int) -> None:
-        folder = self._to._folders.get(fd)  # noqa: SLF001
-        event = Event("fsync", file=self._to._files[fd]) if folder is None else Event("dirsync", self._below(folder))  # noqa: SLF001
+        folder, file = self._to._folders.get(fd), self._to._files.get(fd)  # noqa: SLF001
+        if folder is None and file is None:
+            self._elsewhere(fd)
+            os.fsync(fd)
+            return
+        event = Event("fsync", file=file or 0) if folder is None else Event("dirsync", self._below(folder))
         with self._to.performing(event):
             os.fsync(fd)
 
     def link(self, source: str, target: str, **options: Any) -> None:  # noqa: ANN401 - passed on
+        if not self._recorded(target):
+            os.link(source, target, **options)
+            return
         held = self._to._files  # noqa: SLF001
         file = held[int(source.rpartition("/")[2])] if source.startswith("/proc/self/fd/") else held[source]
         with self._to.performing(Event("link", self._below(target), file)):
             os.link(source, target, **options)
 
     def unlink(self, path: str) -> None:
-        with self._to.performing(Event("unlink", self._below(path))):
+        with self._maybe("unlink", path):
             os.unlink(path)  # noqa: PTH108
 
     def mkdir(self, path: str) -> None:
-        with self._to.performing(Event("mkdir", self._below(path))):
+        with self._maybe("mkdir", path):
             os.mkdir(path)  # noqa: PTH102
 
     def rmdir(self, path: str) -> None:
-        with self._to.performing(Event("rmdir", self._below(path))):
+        with self._maybe("rmdir", path):
             os.rmdir(path)  # noqa: PTH106
+
+    def _maybe(self, kind: str, path: str) -> AbstractContextManager[None]:
+        return self._to.performing(Event(kind, self._below(path))) if self._recorded(path) else nullcontext()
+
+    def _recorded(self, path: str) -> bool:
+        """Threads of other lakes in this process come by as well, and are none of the record's business."""
+        return f"{path.rstrip('/')}/".startswith(self._to._root)  # noqa: SLF001
+
+    def _elsewhere(self, fd: int) -> None:
+        """What was opened before the recording began would be missing from the record: that is the test's mistake."""
+        if self._recorded(path := os.readlink(f"/proc/self/fd/{fd}")):  # noqa: PTH115
+            raise AssertionError(f"{path} was opened before the recording began: wait for who writes it first")
 
     def _below(self, path: str) -> str:
         return f"{path.rstrip('/')}/".removeprefix(self._to._root).rstrip("/")  # noqa: SLF001

@@ -78,6 +78,8 @@ class Work:
         self._pins: list[Pin] = []
         self._held: Hold | None = None
         self._closed: str | None = None
+        self.prunes: dict[str, Literal["eager", "background"]] = {}
+        """Tables whose earlier versions go once it is committed, and how."""
         self.version: int | None = None
 
     @property

@@ -9,6 +9,8 @@ import logging
 import threading
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -57,6 +59,18 @@ def rewritten_here(bare: Version, group: rewrite.Group) -> rewrite.Rewritten:
     return cluster.run(bare, group) if group.sort_by else rewrite.run(bare, group)
 
 
+class Begun(msgspec.Struct, frozen=True):
+    """A group that was written anew, and what has to be known to land it."""
+
+    planned: Contents
+    group: rewrite.Group
+    made: rewrite.Rewritten
+    pin: Pin
+
+
+T = TypeVar("T")
+
+
 class Groups:
     """Rewrites groups of one table, in the name of one run; from several threads."""
 
@@ -73,26 +87,38 @@ class Groups:
         live = others(contents.claims, self.by, self._core.clock.now())
         return tuple(one for one in live if not is_gone(one.by.rpartition("/")[0]))
 
-    def run(self, bare: Version, planned: Contents, group: rewrite.Group) -> Outcome:
-        """Rewrite a group that was planned on this version. Whatever goes wrong is an outcome."""
-        try:
+    def begin(self, bare: Version, planned: Contents, group: rewrite.Group) -> Outcome | Begun:
+        """Claim a group that was planned on this version, and write it anew. Whatever goes wrong is an outcome."""
+
+        def work() -> Outcome | Begun:
             refused = self._claim(planned, group)
             if refused is not None:
                 return refused
             pin = self._core.pins.staging()
-            made = self._rewriter(bare, group)
-            outcome = self._commit(planned, made, pin)
+            return Begun(planned, group, self._rewriter(bare, group), pin)
+
+        return self._tried(planned, group, work)
+
+    def finish(self, begun: Begun) -> Outcome:
+        """Make what was written durable, and land it."""
+        secured = partial(rewrite.secured, self._core.datasets, begun.made)
+        return self._tried(begun.planned, begun.group, lambda: self._commit(begun.planned, secured(), begun.pin))
+
+    def _tried(self, planned: Contents, group: rewrite.Group, work: Callable[[], T]) -> T | Outcome:
+        """Do something for a group; if that ends badly, nobody waits for its claim."""
+        try:
+            done: T | Outcome = work()
         except StagingExpiredError as error:
-            outcome = Outcome(Ended.MOVED, str(error))
+            done = Outcome(Ended.MOVED, str(error))
         except PhalanxError as error:
             log.warning("a group of fragments of table %s is left as it is: %s", self._table, error)
-            outcome = Outcome(Ended.FAILED, str(error))
+            done = Outcome(Ended.FAILED, str(error))
         except BaseException:  # whoever is interrupted holds up nobody
             self._release(planned, group)
             raise
-        if outcome.ended is not Ended.LANDED:
+        if isinstance(done, Outcome) and done.ended in {Ended.MOVED, Ended.FAILED}:
             self._release(planned, group)
-        return outcome
+        return done
 
     def _claim(self, planned: Contents, group: rewrite.Group) -> Outcome | None:
         contents = locate(self._core.refresh(), self._table).contents
