@@ -5,11 +5,12 @@ generation goes up, so that whatever was staged on the rows in between does not 
 progress of sources stay as they are (rule J2).
 """
 
+import logging
 from collections.abc import Sequence
 
 from phalanx.catalog import Name, State, Table
 from phalanx.contents import Contents, delete_versions
-from phalanx.errors import NotFoundError, StateError
+from phalanx.errors import ConflictError, NotFoundError, StateError
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.cursor import View
@@ -19,19 +20,28 @@ from phalanx.tail.writeout import write_out
 from phalanx.txn.core import Core, Found, find, locate
 from phalanx.versions import pack_versions
 
+log = logging.getLogger("phalanx")
+
+ATTEMPTS = 8
 _ASIDE = "phalanx_restoring_"
 
 
 def restore(core: Core, past: View[State], names: Sequence[str] | None, *, note: str, timeout: float | None) -> int:
     """Bring back some tables, or all of them, as they were at a version of the past; the version it landed on."""
-    now = core.refresh()
-    pin, held = core.pins.staging(), core.hold(past.position)
-    actions = _some(core, past, now, names) if names is not None else _all(core, past, now)
-    if not actions:
-        return now.position
-    landed = core.commit(actions, timeout, note=note or f"restore version {past.position}", pins=[pin])
+    held = core.hold(past.position)
+    for tries in range(ATTEMPTS, 0, -1):
+        now, pin = core.refresh(), core.pins.staging()
+        actions = _some(core, past, now, names) if names is not None else _all(core, past, now)
+        if not actions:
+            break
+        try:
+            return core.commit(actions, timeout, note=note or f"restore version {past.position}", pins=[pin])
+        except ConflictError as error:
+            if tries == 1:
+                raise
+            log.debug("a restore is planned anew: %s", error)
     del held  # until now: what was there then is named again
-    return landed
+    return now.position
 
 
 def _some(core: Core, past: View[State], now: View[State], names: Sequence[str]) -> list[do.Action]:
@@ -98,7 +108,8 @@ def _contents(core: Core, there: Found, now: View[State]) -> list[do.Action]:
 
 def _revived(core: Core, name: Name, table: Table, past: View[State], now: View[State]) -> do.ReviveTable:
     """A table that was dropped: its versions go on behind the last; those that nothing was kept of are deleted."""
-    lowest = core.log.oldest() - 1
+    retained = now.state.retained
+    lowest = max(core.log.oldest(), retained.floor) - 1  # a prune that has decided is still on its way
     last = _last(core, table.id, max(past.position, lowest), now.position)
     known = past.state.contents[table.id] if last is None else last[0]
     version = known.version
@@ -110,7 +121,7 @@ def _revived(core: Core, name: Name, table: Table, past: View[State], now: View[
     gone = [one.version for one, end in zip(there, ends, strict=True) if end <= lowest and one.version not in kept]
     deleted = delete_versions(known, tuple((one, one) for one in gone)).deleted
     packed = pack_versions(known.versions)
-    return do.ReviveTable(name, table.id, table.properties, table.created, version, packed, deleted)
+    return do.ReviveTable(name, table.id, table.properties, table.created, version, packed, deleted, retained.made)
 
 
 def _kept(core: Core, table: str, known: Contents, state: State) -> set[int]:

@@ -103,6 +103,7 @@ class Model:
         self.properties: dict[str, str] = {}
         self.progress: dict[str, int] = {}
         self.deregistered: dict[str, int] = {}
+        self.pruned = 0
         self.floor = 1
         self.kept: set[int] = set()
         self.position = 0
@@ -160,9 +161,18 @@ class Model:
         self.deregistered[table] = self.position
 
     def _revive_table(
-        self, name: Name, table: str, _: object, created: int, version: int, versions: bytes, deleted: Ranges
+        self,
+        name: Name,
+        table: str,
+        _: object,
+        created: int,
+        version: int,
+        versions: bytes,
+        deleted: Ranges,
+        pruned: int,
     ) -> None:
         self._create_table(name, table, {}, b"", (), 0)
+        self._need(self.pruned <= pruned, "VOID")
         held = self.held[table]
         held.version, held.created, held.changed = version, created, 0
         held.landed = {one.version: one.position for one in unpack_versions(versions).oldest_first()}
@@ -234,6 +244,7 @@ class Model:
                     self._delete_versions(table, ranges)
                 except RefusalError:
                     raise RefusalError("VOID") from None
+        self.pruned = self.position
         if floor >= self.floor:
             self.floor, self.kept = floor, set(kept)
         self.kept = {one for one in self.kept if one < self.floor - 1}

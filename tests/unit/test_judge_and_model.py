@@ -54,7 +54,15 @@ ACTIONS: st.SearchStrategy[do.Action] = st.one_of(
     st.builds(do.DropTable, PARTS, IDS),
     st.builds(do.DeregisterTable, PARTS, IDS),
     st.builds(
-        do.ReviveTable, PARTS, IDS, st.just({}), FEW, st.integers(3, 300), PASTS, st.sampled_from([(), ((1, 2),)])
+        do.ReviveTable,
+        PARTS,
+        IDS,
+        st.just({}),
+        FEW,
+        st.integers(3, 300),
+        PASTS,
+        st.sampled_from([(), ((1, 2),)]),
+        st.sampled_from([0, 5, 1 << 40]),
     ),
     st.builds(do.RenameTable, PARTS, IDS, PARTS),
     st.builds(do.PutTag, st.sampled_from("ab"), FEW | st.integers(0, 30), st.booleans()),
@@ -224,7 +232,7 @@ class JudgeAndFold(RuleBasedStateMachine):
             self.commit([gone(names[table], table)])
         deleted = tuple((version, version) for version in sorted(held.deleted or {1}))
         last = held.version + more, packed(held.landed)
-        again = do.ReviveTable((name,), table, {}, held.created, *last, deleted)
+        again = do.ReviveTable((name,), table, {}, held.created, *last, deleted, self.model.pruned)
         self.commit([again, it.Restore(table, 1, 6, 0, tuple(held.layouts), ())])
 
     @rule(table=IDS, first=st.integers(1, 3), size=FEW, tag=st.none() | st.sampled_from("ab"), off=st.integers(-2, 2))

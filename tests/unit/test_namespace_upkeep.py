@@ -12,7 +12,10 @@ import pytest
 
 import phalanx
 from phalanx import Lake
-from phalanx.namespace import PhalanxNamespace
+from phalanx.namespace import PhalanxNamespace, materialise
+from phalanx.txn.core import Core
+from phalanx.upkeep import prune as pruning
+from phalanx.upkeep.garbage import File
 from tests.unit.stock import everything, ids, opened, rows
 
 
@@ -99,3 +102,31 @@ def test_a_client_goes_on_after_upkeep(lake: Lake, namespace: PhalanxNamespace, 
     lance.dataset(namespace_client=namespace, table_id=["late"]).insert(pa.table({"id": pa.array([99])}))
     assert table.count() == before + 1
     assert lake.check().whole
+
+
+def test_a_version_for_clients_that_is_put_while_prune_looks_loses_nothing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is made of is listed before it is there itself, and whoever put it is gone when pins are listed."""
+    lake["t"].overwrite(rows(1, 2, 3), stage=True)
+    lake["t"].append(rows(10))
+    keep, listed = materialise.keep, pruning._Run._listed
+    pruned: list[pruning.Pruned] = []
+
+    def prune_first(core: Core, name: str, data: bytes) -> bytes:
+        def put_then(run: pruning._Run) -> Iterator[File]:
+            yield from listed(run)
+            keep(core, name, data)
+            other.close()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(pruning._Run, "_listed", put_then)
+            pruned.append(lake.prune(keep=1, unconditional=True))
+        return data
+
+    monkeypatch.setattr(materialise, "keep", prune_first)
+    with phalanx.open(lake.uri) as other:
+        PhalanxNamespace(other).describe_table_version({"id": ["t"], "version": lake["t"].version})
+    assert pruned[0].files
+    assert lake.check(deep=True).problems == ()
+    assert ids(opened(lake, "t")) == [1, 2, 3, 10]

@@ -222,11 +222,11 @@ def test_what_another_prune_kept_for_a_tag_stays(ground: Ground, monkeypatch: py
     table = slow.create_table("t", SCHEMA)
     for number in range(10):
         table.append(few(number))
-    real = pruning._Run._forget_kept
+    real = pruning.forget_kept
     ran: list[int] = []
 
-    def forget(run: Any, *given: Any) -> None:
-        if run._core is slow.core and not ran:
+    def forget(core: Any, *given: Any) -> None:
+        if core is slow.core and not ran:
             ran.append(1)
             other.tag("release", version=other.refresh().version - 3)
             for number in range(5):
@@ -234,9 +234,9 @@ def test_what_another_prune_kept_for_a_tag_stays(ground: Ground, monkeypatch: py
             for lake in (slow, other):
                 lake.core.pins.renew()
             other.prune(keep=1, protect=0)
-        real(run, *given)
+        real(core, *given)
 
-    monkeypatch.setattr(pruning._Run, "_forget_kept", forget)
+    monkeypatch.setattr(pruning, "forget_kept", forget)
     slow.prune(keep=6, protect=0)
     assert ran
     assert ground.process().snapshot(tag="release")["t"].count() == 8

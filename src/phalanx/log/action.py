@@ -105,6 +105,8 @@ class ReviveTable(_Action, frozen=True, tag="revive_table"):
     versions: Annotated[bytes, Meta(max_length=1 << 24)] = b""
     """Where its versions landed."""
     deleted: tuple[tuple[Position, Position], ...] = ()
+    """Versions of which nothing was left after the prune at `pruned`, the last one that was known of."""
+    pruned: Position = 0
 
 
 class RenameTable(_Action, frozen=True, tag="rename_table"):

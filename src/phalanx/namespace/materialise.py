@@ -10,7 +10,7 @@ import msgspec
 
 from phalanx.errors import NotFoundError, UnavailableError
 from phalanx.objects import Exists, Unknown, layout
-from phalanx.tables.dataset import manifest_name
+from phalanx.tables.dataset import Version, manifest_name
 from phalanx.tables.manifest import MANAGED, Manifest, managed_name
 from phalanx.txn.core import Core, Found
 from phalanx.txn.dated import at_version, landed
@@ -34,8 +34,10 @@ def describe(core: Core, here: Found, version: int) -> Described:
     name = layout.table(here.table.id, managed_name(version))
     data = core.store.get(name, limit=_LIMIT)
     if data is None:
-        data = _manifest(core, at_version(core, here, at)).sealed(version)
-        data = keep(core, name, data)
+        reading = core.reading(at_version(core, here, at))
+        made = core.overlays.written_out(reading.overlay)
+        data = keep(core, name, _manifest(core, made).sealed(version))
+        del reading, made  # until now: what they hold is named by what was put
     return Described(version, public(core, name), len(data))
 
 
@@ -49,10 +51,8 @@ def keep(core: Core, name: str, data: bytes) -> bytes:
     return data if found is None else found
 
 
-def _manifest(core: Core, found: Found) -> Manifest:
-    overlay = core.reading(found).overlay
-    version = core.overlays.written_out(overlay)
-    name = layout.table(found.table.id, manifest_name(version.manifest))
+def _manifest(core: Core, version: Version) -> Manifest:
+    name = layout.table(version.table, manifest_name(version.manifest))
     data = core.store.get(name, limit=_LIMIT)
     if data is None:
         raise NotFoundError(f"{name} is missing: run `phalanx check`")

@@ -222,7 +222,7 @@ RULES: Mapping[type, tuple[Rule, ...]] = {
     do.CreateTable: (_name_taken("name"), _parent_missing("name"), _incarnation_taken),
     do.DropTable: (_table_missing, _table_replaced),
     do.DeregisterTable: (_table_missing, _table_replaced),
-    do.ReviveTable: (_name_taken("name"), _parent_missing("name"), _incarnation_taken),
+    do.ReviveTable: (_name_taken("name"), _parent_missing("name"), _incarnation_taken, kept.revival_pruned),
     do.RenameTable: (_table_missing, _table_replaced, _name_taken("to"), _parent_missing("to")),
     do.PutTag: (_tag_ahead, _tag_taken, kept.tag_expired),
     do.Untag: (_tag_missing,),

@@ -58,6 +58,14 @@ def source_expired(state: State, action: it.Restore, position: int) -> Conflict 
     return Conflict(Kind.IN_USE, f"version {action.source} of the lake is no longer kept for table {name!r}")
 
 
+def revival_pruned(state: State, action: do.ReviveTable, position: int) -> Conflict | None:
+    """What is left of a table's versions was looked up before the last prune, which did not know of the table."""
+    if state.retained.made <= action.pruned:
+        return None
+    text = f"a prune has landed since it was looked up what is left of table {dotted(action.name)!r}"
+    return Conflict(Kind.VOID, text, state.retained.made)
+
+
 def pruned_by_itself(state: State, action: do.Prune, position: int) -> Conflict | None:
     """Once it is said that nothing prunes by itself, nobody does, however little they have heard (known bug 36)."""
     if action.by_itself and state.properties.get(UPKEEP) != "on":

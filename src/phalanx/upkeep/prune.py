@@ -4,7 +4,7 @@ The order of its steps is what makes it safe (rule E1, specs/prune.py):
 
     list files, list pins       what may go is among these files; who is writing is exempt
     commit the decision         from here on, readers of what goes and writers that are not exempt are refused
-    list pins again             who has pinned before they saw the decision is let alone
+    list pins again             who has pinned before they saw the decision is let alone; versions for clients as well
     keep, raise the floor       positions and versions that stay readable below it are stored first (rule A6)
     read the end, delete        whatever an entry names by now stays
 
@@ -18,18 +18,19 @@ from typing import Literal, get_args
 
 import msgspec
 
-from phalanx.catalog import Name, State, Table, apply, step
+from phalanx.catalog import State, apply
 from phalanx.clock import Deadline
-from phalanx.contents import Contents, is_deleted
+from phalanx.contents import Contents
 from phalanx.errors import ConflictError, CorruptionError, InvalidInputError, SnapshotExpiredError, StateError
 from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.entry import Landing
 from phalanx.objects import layout
 from phalanx.pins import AT, FROM, STAGING, Seen, long_dead, seen
+from phalanx.tables.manifest import MANAGED
 from phalanx.txn.core import Core
-from phalanx.txn.dated import keep_version, load_kept
 from phalanx.upkeep.garbage import File, Garbage, Protection, sort_out
+from phalanx.upkeep.kept import Replaced, forget_kept, is_pinned, kept_states, replaced
 from phalanx.upkeep.reach import Manifests, Reach, walk
 from phalanx.upkeep.retention import Decision, Needs, Wish, decide
 
@@ -118,12 +119,24 @@ class _Run:
         self._pins = seen(self._store.list(layout.PINS))
         self._floor = core.log.oldest()
         self._kept = [one.name for one in core.store.list(layout.KEPT)]
-        self._replaced: list[tuple[Name, Table, Contents, int]] = []
+        self._replaced: list[Replaced] = []
 
     def _listed(self) -> Iterator[File]:
         """The files of all tables, or of those that were asked for."""
         tables = self._how.tables
-        folders = [layout.TABLES] if tables is None else [layout.table(one) for one in sorted(tables)]
+        return self._inside([layout.TABLES] if tables is None else [layout.table(one) for one in sorted(tables)])
+
+    def _shown_since(self, tables: Iterable[str]) -> list[File]:
+        """Versions for clients that were put after files were listed, by processes whose pins may be gone by now.
+
+        No entry names what they are made of. Whoever puts one pins first: pins were listed after files, so either the pin
+        was there then, or the version is there now.
+        """
+        known = {(one.table, one.name) for one in self._files}
+        found = self._inside([layout.table(one, MANAGED) for one in sorted(tables)])
+        return [one for one in found if (one.table, one.name) not in known]
+
+    def _inside(self, folders: Iterable[str]) -> Iterator[File]:
         for folder in folders:
             for one in self._store.list(folder):
                 table, slash, name = one.name.partition("/")[2].partition("/")
@@ -150,9 +163,10 @@ class _Run:
         state = self._view.state
         decision = self._decide()
         after = _as_if(self._view, decision)
-        kept = self._kept_states(set(decision.kept))
-        self._replaced = list(self._passed(after.state, decision.floor)) if self._removes else []
-        passed = [(table.id, old) for _, table, old, _ in self._replaced]
+        kept = kept_states(self._core, set(decision.kept))
+        found = replaced(self._core, after.state, self._floor, decision.floor)
+        self._replaced = list(found) if self._removes else []
+        passed = [(one.table.id, one.contents) for one in self._replaced]
         first = self._garbage(after, decision.floor, kept, passed, self._pins)
         named = {".".join(state.names[table]): _count(ranges) for table, ranges in decision.going.items()}
         idle = not first.garbage and not decision.going and decision.floor <= state.retained.floor
@@ -162,7 +176,7 @@ class _Run:
         landed = None if idle else self._commit(decision, first)
         if not self._removes:
             return self._told(landed, decision, 0, named, [], [])
-        entries, last = self._carry_out(decision)
+        entries, last = self._carry_out(decision, {one.table for one in first.garbage})
         gone = [one for one in first.garbage if (one.table, one.name) not in last]
         self._delete(gone)
         return self._told(landed, decision, entries, named, gone, first.kept)
@@ -254,74 +268,38 @@ class _Run:
         )
         return self._core.committer.commit(self._core.intent([action], self._deadline, note="prune"))
 
-    def _carry_out(self, decision: Decision) -> tuple[int, set[tuple[str, str]]]:
+    def _carry_out(self, decision: Decision, tables: Iterable[str]) -> tuple[int, set[tuple[str, str]]]:
         """Everything after the decision but deleting files: entries that went, and files that turned out to be needed."""
         core = self._core
         late = self._alive(seen(pins := self._store.list(layout.PINS)))
+        self._files += self._shown_since(tables)
         exactly = {one.position for one in late if one.kind == AT} | set(decision.kept)
         since = min([one.position for one in late if one.kind == FROM], default=decision.floor)
         floor = max(self._floor, min(decision.floor, since + 1))
         view = core.refresh()
-        self._keep_versions(view.state, floor, same=floor == decision.floor)
+        same = floor == decision.floor and not self._came_back(view.state)
+        self._keep_versions(view.state, floor, same=same)
         core.log.raise_floor(floor, self._deadline, [one for one in exactly if one < floor - 1])
         both = {one.id: one for one in (*self._pins, *late)}.values()
-        still = self._garbage(view, floor, self._kept_states(exactly), [], both)
-        self._forget_kept(view.state, floor, exactly)
+        still = self._garbage(view, floor, kept_states(core, exactly), [], both)
+        # Of what was there when this run began: what another prune has kept since is for tags that this one has not seen.
+        forget_kept(core, self._kept, view.state, exactly)
         self._store.delete(long_dead(pins, self._now, self._view.position))
         swept = core.log.sweep(floor)
         return swept.entries, {(one.table, one.name) for one in still.kept}
 
+    def _came_back(self, newest: State) -> bool:
+        """Whether tables are there again that had been dropped when it was looked up which versions stay."""
+        new = [newest.tables[name] for table, name in newest.names.items() if table not in self._view.state.names]
+        return any(one.created <= self._view.position for one in new)
+
     def _keep_versions(self, newest: State, floor: int, *, same: bool) -> None:
-        """Store the versions that stay, and that the floor is about to pass, as they were when they were replaced.
+        """Store the versions that the floor is about to pass.
 
         With the `same` floor, they are those that were found before the decision, but for what was deleted since.
         """
-        for name, table, old, time in self._replaced if same else self._passed(newest, floor):
-            now = newest.contents.get(table.id)
-            if now is not None and not is_deleted(now, old.version):
-                keep_version(self._core, name, table, old, time)
-
-    def _passed(self, newest: State, floor: int) -> Iterator[tuple[Name, Table, Contents, int]]:
-        for walked in self._core.log.walk(max(self._floor - 1, 1), floor - 1):
-            state = walked.before.state
-            for landing, transaction in walked.landings:
-                before, state = state, step(state, landing, transaction)
-                for table in {one for action in transaction.actions if (one := getattr(action, "table", None))}:
-                    old, new, now = before.contents.get(table), state.contents.get(table), newest.contents.get(table)
-                    if old is None or new is None or now is None or new.version == old.version or not old.version:
-                        continue
-                    if not is_deleted(now, old.version):
-                        name = before.names[table]
-                        yield name, before.tables[name], old, walked.before.time
-
-    def _kept_states(self, wanted: set[int]) -> list[tuple[str, State]]:
-        """What is kept below the floor: the lake where tags and pins need it, and versions of tables one by one."""
-        found: list[tuple[str, State]] = []
-        for listed in self._core.store.list(layout.KEPT):
-            position, version = layout.kept_position(listed.name), layout.version_kept(listed.name)
-            if version is not None or (position is not None and position - 1 in wanted):
-                base = load_kept(self._core, listed.name)
-                found += [] if base is None else [(listed.name, base.state)]
-        return found
-
-    def _forget_kept(self, newest: State, floor: int, exactly: set[int]) -> None:
-        """Remove what was kept for tags and pins that are gone, and of versions that were deleted.
-
-        Of what was there when this run began: what another prune has kept since is for tags that this one has not seen.
-        """
-        gone: list[str] = []
-        for name in self._kept:
-            position, version = layout.kept_position(name), layout.version_kept(name)
-            if position is not None and position - 1 not in exactly:
-                gone.append(name)
-            elif version is not None:
-                now = newest.contents.get(version[0])
-                pinned = now is not None and version[1] in {
-                    held.version for one in exactly if (held := now.versions.at(one)) is not None
-                }
-                if now is None or (is_deleted(now, version[1]) and not pinned):
-                    gone.append(name)
-        self._core.store.delete(gone)
+        for one in self._replaced if same else replaced(self._core, newest, self._floor, floor):
+            one.keep(self._core, newest)
 
     def _nothing_left(self, decision: Decision) -> bool:
         """Whether nothing is left of an earlier prune that was broken off."""
@@ -343,7 +321,7 @@ class _Run:
         lowest = max(min(floor - 1, floor if since is None else since), self._floor - 1, 1)
         exactly = {one.position for one in alive if one.kind == AT}
         pinned = [state for one in sorted(exactly) if (state := self._at(one)) is not None]
-        pinned += [state for name, state in kept if _is_pinned(name, state, exactly)]
+        pinned += [state for name, state in kept if is_pinned(name, state, exactly)]
         marked = Reach(view.state)
         for _, state in kept:
             marked.state(state)
@@ -381,15 +359,6 @@ def _as_if(view: View[State], decision: Decision) -> View[State]:
     """The state as it will be once the decision has landed."""
     action = do.Prune(max(decision.floor, 1), 0, 0, decision.kept, (), tuple(sorted(decision.going.items())))
     return View(view.position, view.time, apply(view.state, Landing(view.position + 1), action))
-
-
-def _is_pinned(name: str, state: State, exactly: set[int]) -> bool:
-    """Whether somebody reads a version of a table that is kept by itself."""
-    version = layout.version_kept(name)
-    if version is None or version[0] not in state.contents:
-        return False
-    found = [state.contents[version[0]].versions.at(one) for one in exactly]
-    return any(one is not None and one.version == version[1] for one in found)
 
 
 def _count(ranges: Iterable[tuple[int, int]]) -> int:

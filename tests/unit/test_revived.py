@@ -1,0 +1,130 @@
+"""Tables that were dropped and brought back: whatever is listed of their versions can be read, prunes or not."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx import Lake, Table, restoring
+from phalanx.errors import ConflictError, VersionDeletedError
+from phalanx.upkeep import prune as pruning
+from tests.unit.pruning import SCHEMA, Ground, few
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    made = Ground(tmp_path)
+    made.lake.create_table("other", SCHEMA)
+    yield made
+    made.close()
+
+
+def dropped(ground: Ground, versions: int = 4) -> int:
+    """A table with some versions, dropped; the last version of the lake that has it."""
+    table = ground.lake.create_table("t", SCHEMA, key="id")
+    for number in range(versions):
+        table.append(few(number))
+    last = ground.lake.version
+    ground.lake.drop_table("t")
+    return last
+
+
+def move_on(ground: Ground, commits: int = 12) -> None:
+    for number in range(commits):
+        ground.lake["other"].append(few(number))
+    ground.lake.core.pins.renew()
+
+
+def readable(ground: Ground, name: str = "t") -> dict[int, int]:
+    """Every version that is listed, and how many rows it has: all must be there."""
+    lake = ground.process()
+    table: Table = lake[name]
+    found = {}
+    for one in lake.core.log.view.state.contents[table.id].versions.oldest_first():
+        try:
+            found[one.version] = table.at(one.version).count()
+        except VersionDeletedError:
+            continue
+    return found
+
+
+def test_the_last_version_before_the_drop_outlives_the_floor(ground: Ground) -> None:
+    """It was not replaced by another one, but it is one of the newest that were asked for all the same."""
+    last = dropped(ground)
+    ground.lake.restore(version=last)
+    ground.lake["t"].append(few(100))
+    before = readable(ground)
+    move_on(ground)
+    done = ground.lake.prune(keep=3, protect=0)
+    assert done.floor > last + 2
+    assert sorted(before.items())[-3:] == sorted(readable(ground).items())[-3:]
+    assert ground.lake.check(deep=True).whole
+
+
+def in_between(monkeypatch: pytest.MonkeyPatch, on: object, name: str, act: Callable[[], object]) -> list[object]:
+    """Do something the first time that a function is called, before it goes on."""
+    real, done = getattr(on, name), []
+
+    def first(*given: Any, **named: Any) -> Any:
+        if not done:
+            done.append(None)
+            done.append(act())
+        return real(*given, **named)
+
+    monkeypatch.setattr(on, name, first)
+    return done
+
+
+def test_a_prune_that_lands_while_a_table_is_brought_back(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It knew nothing of the table: what is left of it is looked up again."""
+    last = dropped(ground)
+    move_on(ground)
+    ground.lake.tag("last", version=last)
+    writer = ground.process()
+    done = in_between(monkeypatch, writer.core.committer, "commit", lambda: ground.lake.prune(keep=1, protect=0))
+    writer.restore(version=last)
+    assert len(done) == 2
+    assert ground.lake.refresh().version
+    assert max(readable(ground).values()) == 4
+    assert ground.lake.check(deep=True).whole
+
+
+@pytest.mark.parametrize("step", ["_commit", "_carry_out", "raise_floor"])
+def test_a_table_that_is_brought_back_while_a_prune_runs(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Before its decision stands, between that and what follows from it, or when it has looked for the last time."""
+    last = dropped(ground)
+    move_on(ground)
+    ground.lake.tag("last", version=last)
+    ground.lake.core.pins.renew()
+
+    def bring_back() -> None:
+        other = ground.process()
+        other.restore(version=last)
+        other.close()  # nothing is pinned any more
+
+    done = in_between(monkeypatch, ground.lake.core.log if step == "raise_floor" else pruning._Run, step, bring_back)
+    pruned = ground.lake.prune(keep=1, protect=0)
+    assert len(done) == 2
+    assert pruned.floor > last + 1
+    assert max(readable(ground).values()) == 4
+    assert ground.lake.check(deep=True).whole
+
+
+def test_a_restore_gives_up_after_many_prunes(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an error that says so; nothing has happened."""
+    last = dropped(ground)
+
+    def refuse(*_: Any, **__: Any) -> int:
+        tried.append(1)
+        raise ConflictError("pruned meanwhile")
+
+    tried: list[int] = []
+    monkeypatch.setattr(ground.lake.core.committer, "commit", refuse)
+    with pytest.raises(ConflictError, match="pruned meanwhile"):
+        ground.lake.restore(version=last)
+    assert len(tried) == restoring.ATTEMPTS
+    assert isinstance(ground.lake, Lake)
+    assert ground.process().tables() == ["other"]
