@@ -39,7 +39,7 @@ def replaced(core: Core, newest: State, since: int, floor: int) -> Iterator[Repl
                 old, new, now = before.contents.get(table), state.contents.get(table), newest.contents.get(table)
                 if old is None or now is None or not old.version or (new is not None and new.version == old.version):
                     continue
-                if not is_deleted(now, old.version):  # a table that was dropped, and is there again, has its last one too
+                if not is_deleted(now, old.version):  # also the last one of a table that was dropped and is back
                     name = before.names[table]
                     yield Replaced(name, before.tables[name], old, walked.before.time)
 
