@@ -1,5 +1,6 @@
 """Drivers killed before, during and after a commit, on real Spark: acknowledged is there once, and nothing is half there."""
 
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -67,10 +68,13 @@ def test_a_driver_killed_at_the_commit_of_a_batch_loses_and_doubles_nothing(
 
 
 def test_two_drivers_with_one_query_take_effect_once(spark: SparkSession, lake: phalanx.Lake, tmp_path: Path) -> None:
-    """Both believe that batch 0 is theirs: the log has it once."""
+    """Both have the same checkpoint, and believe that the next batch is theirs: the log has it once."""
     source = lake.create_table("events", EVENTS)
     copy = lake.create_table("copy", EVENTS)
     source.append(events(0, 40))
+    into(followed(spark, lake), lake, tmp_path / "one", "copy", query="the same")
+    shutil.copytree(tmp_path / "one", tmp_path / "other")
+    source.append(events(40, 40))
     for folder in ("one", "other"):
         into(followed(spark, lake), lake, tmp_path / folder, "copy", query="the same")
     assert multiset(copy) == multiset(source)
@@ -91,14 +95,17 @@ query.trigger(availableNow=True).start().awaitTermination()
 """
 
 
-def test_two_drivers_at_the_same_time_take_effect_once(lake: phalanx.Lake, tmp_path: Path) -> None:
+def test_two_drivers_at_the_same_time_take_effect_once(spark: SparkSession, lake: phalanx.Lake, tmp_path: Path) -> None:
     """Two processes race for every batch of one query: both end well, and each batch is there once."""
     source = lake.create_table("events", EVENTS)
     copy = lake.create_table("copy", EVENTS)
     since = lake.version
+    marks, go = [tmp_path / "one", tmp_path / "other"], tmp_path / "go"
+    source.append(events(1_000, 40))
+    into(followed(spark, lake, start=since, max_versions=1), lake, marks[0], "copy", query="the same")
+    shutil.copytree(*marks)
     for number in range(4):
         source.append(events(number * 40, 40))
-    marks, go = [tmp_path / "one", tmp_path / "other"], tmp_path / "go"
     with ThreadPoolExecutor(2) as pool:
         drivers = [
             pool.submit(run_program, FOLLOWER, lake.uri, str(since), str(mark), str(go), cwd=tmp_path) for mark in marks

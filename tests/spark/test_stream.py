@@ -165,6 +165,37 @@ def test_several_tables_are_changed_by_one_batch_once(
     assert lake["totals"].get("a") == {"kind": "a", "n": 15}
 
 
+@pytest.mark.parametrize("how", ["sink", "each batch"])
+def test_a_name_belongs_to_one_checkpoint(
+    spark: SparkSession, lake: phalanx.Lake, there: SparkLake, tmp_path: Path, how: str
+) -> None:
+    """A new checkpoint counts from 0: its batches are not taken for those that were done, and their rows are not lost."""
+    source = lake.create_table("events", EVENTS)
+    copy = lake.create_table("copy", EVENTS)
+
+    def run(checkpoint: str, query: str) -> None:
+        if how == "sink":
+            into(followed(spark, lake), lake, tmp_path / checkpoint, "copy", query=query)
+            return
+        work = there.each_batch(lambda frame, txn: txn.write("copy", frame), query=query)
+        stream = followed(spark, lake).writeStream.foreachBatch(work)
+        stream.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(
+            availableNow=True
+        ).start().awaitTermination()
+
+    for first in (0, 10):
+        source.append(events(first, 10))
+        run("one", "copying")
+    assert multiset(copy) == multiset(source)
+    copy.overwrite(EVENTS.empty_table())
+    with pytest.raises(StreamingQueryException) as refused:
+        run("two", "copying")
+    assert "give this query another name" in str(translated(str(refused.value), "copying"))
+    assert copy.count() == 0
+    run("three", "copying again")
+    assert multiset(copy) == multiset(source)
+
+
 def test_a_task_that_is_killed_is_run_again_and_leaves_nothing(
     spark: SparkSession, lake: phalanx.Lake, there: SparkLake, tmp_path: Path
 ) -> None:

@@ -152,7 +152,7 @@ class SparkLake:
     ) -> Callable[[DataFrame, int], None]:
         """For `foreachBatch` of a stream: `work(frame, txn)` changes any tables, in one commit for each batch, once.
 
-        The query is the one of Spark's checkpoint; with `query`, the one of that name, whatever its checkpoint.
+        The query is the one of Spark's checkpoint, and may have a name of its own: `query`. A name has one checkpoint.
         """
         return each_batch(self.lake, work, query, timeout)
 

@@ -5,13 +5,14 @@ staged again (rule C2). With a source's number it takes effect once: whoever com
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, cast, get_args
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from phalanx.catalog import Mark
 from phalanx.errors import ConflictError, InvalidInputError
 from phalanx.lake import Lake
 from phalanx.log import action as do
@@ -184,16 +185,26 @@ def _action(core: Core, cargo: Cargo, one: Staged, matcher: Matcher | None) -> d
 
 
 def land_once(
-    core: Core, source: str, number: int, staged: Sequence[Staged], *, more: Sequence[do.Action] = (), note: str = ""
+    core: Core,
+    source: str,
+    number: int,
+    staged: Sequence[Staged],
+    *,
+    more: Callable[[Mapping[str, Mark]], Sequence[do.Action]] = lambda _: (),
+    note: str = "",
 ) -> int | None:
-    """As `land`, as number `number` of a source; None if the source has come that far before (I12)."""
+    """As `land`, as number `number` of a source; None if the source has come that far before (I12).
+
+    `more` says, from how far all sources are, what else is to land, or raises what stands in the way.
+    """
     while True:
-        held = core.refresh().state.progress.get(source)
+        progress = core.refresh().state.progress
+        actions, held = more(progress), progress.get(source)
         if held is not None and held.number >= number:
             return None
         step = do.Progress(source, None if held is None else held.number, number)
         try:
-            return land(core, staged, more=[step, *more], note=note)
+            return land(core, staged, more=[step, *actions], note=note)
         except ConflictError:
             now = core.refresh().state.progress.get(source)
             if now == held:

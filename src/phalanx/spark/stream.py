@@ -3,12 +3,13 @@
 An offset is a version of the lake; the changes between two versions are always the same, so a batch that is run again has
 the same rows. A sink commits each batch with its number: (query, batch) is compared and set in the log with the rows, so a
 batch that Spark runs again, because its own note of it was lost, has taken effect before and does nothing (I12, rule B7).
-The query is the one that Spark's checkpoint knows, unless the option `query` names it: a new checkpoint is a new query.
+The query is the one that Spark's checkpoint knows, unless the option `query` names it (`queries.py`).
 """
 
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,12 @@ from phalanx.spark.feed import plan_changes, shown_at
 from phalanx.spark.land import Mode, gather, land_once, newest
 from phalanx.spark.options import Options, opened
 from phalanx.spark.parts import Scan, plan_scan
+from phalanx.spark.queries import QUERY, checked, source_of
 from phalanx.spark.reach import Reach, reach
 from phalanx.spark.stage import Piece, Place, stage
 from phalanx.tail.effects import Kind
 
 TASKS = 8
-QUERY = "sql.streaming.queryId"
-"""What Spark calls the id of a query, which its checkpoint keeps, for the tasks of its batches."""
 _NOTHING = -1
 """The offset before the first batch, if that is the whole table."""
 _AT = "version"
@@ -194,7 +194,8 @@ class FeedWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """One entry for the rows and the number of the batch; nothing if it is there already."""
         wrote = [one for one in messages if isinstance(one, BatchWrote)]
-        query = self._asked.query or next((one.query for one in wrote if one.query), None)
+        checkpoint = next((one.query for one in wrote if one.query), None)
+        query = self._asked.query or checkpoint
         done = [one.piece for one in wrote if one.piece is not None]
         if query is None:
             if not done:
@@ -202,12 +203,8 @@ class FeedWriter(DataSourceStreamArrowWriter):
             raise InvalidInputError("this query has no id: give it a name with the option query")
         with opened(self._asked) as lake:
             staged = gather(lake.core, newest(lake.core, self._place), self._place, self._mode, done)
-            land_once(lake.core, source_of(query), batchId, [staged], note=self._asked.note)
+            own = partial(checked, name=self._asked.query, checkpoint=checkpoint)
+            land_once(lake.core, source_of(query), batchId, [staged], more=own, note=self._asked.note)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Nothing: what was staged is seen by nobody, and an entry may name it all the same."""
-
-
-def source_of(query: str) -> str:
-    """What the log calls a query."""
-    return f"spark/{query}"
