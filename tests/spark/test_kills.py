@@ -129,7 +129,7 @@ def killed_driver(uri: str, where: str) -> int:
     return done.returncode
 
 
-@pytest.mark.parametrize("where", ["items", "commit", "landed"])
+@pytest.mark.parametrize("where", shop.KILLED_AT)
 def test_a_pipeline_killed_at_a_step_leaves_whole_runs_only(lake: phalanx.Lake, there: SparkLake, where: str) -> None:
     """Five tables: killed in a step, before the commit, after it; readers see all of a run or nothing; the next goes on."""
     shop.prepare(lake)

@@ -181,6 +181,21 @@ def test_null_or_not(lake: Lake) -> None:
     assert table.get(2) == {"id": 2, "v": None, "s": None}
 
 
+def test_rows_in_bulk_come_after_what_they_must_not_be(lake: Lake) -> None:
+    """In one transaction; the other way round it could never be committed, so that is said at once."""
+    table = lake.create_table("t", SCHEMA, key=())
+    with lake.transaction() as txn:
+        txn["t"].append(ROWS[:2], stage=True)
+        with pytest.raises(InvalidInputError, match="set column 'v' to not null first"):
+            txn["t"].set_nullable("v", False)
+        txn.rollback()
+    with lake.transaction() as txn:
+        txn["t"].set_nullable("v", False)
+        txn["t"].append(ROWS[:2], stage=True)
+    assert held(table) == ROWS[:2]
+    assert not table.schema.field("v").nullable
+
+
 def test_indexes_follow_their_columns(lake: Lake) -> None:
     table = lake.create_table("t", SCHEMA, key="id")
     table.append(ROWS)

@@ -217,6 +217,8 @@ class Draft:
         """A column that may no longer be null must not be: nobody else may change the table meanwhile."""
         if name in self.found.shape.schema.names and self.reading.count(f"`{name}` is null"):
             raise InvalidInputError(f"column {name!r} is null in some rows: give them a value first")
+        if self._staged:  # they are written, as rows that may be null
+            raise InvalidInputError(f"rows in bulk were added in here before: set column {name!r} to not null first")
         self._whole = True
 
     def footprint(self) -> Footprint:
