@@ -57,6 +57,13 @@ class Mark(msgspec.Struct, frozen=True):
     made: int
 
 
+class Dropped(msgspec.Struct, frozen=True, array_like=True):
+    """Versions that had been deleted of a table that was dropped, and the position of the drop."""
+
+    position: int
+    deleted: tuple[tuple[int, int], ...]
+
+
 class State(msgspec.Struct, frozen=True):
     """The lake at a position; `founded` from entry 1 on. `names` and `contents` are by incarnation."""
 
@@ -73,6 +80,8 @@ class State(msgspec.Struct, frozen=True):
     """Incarnations whose files are no longer the lake's, and the position of the commit that said so."""
     retained: Retained = Retained()
     """What prune has left."""
+    dropped: HashTrieMap[str, Dropped] = HashTrieMap()
+    """What cannot be read of tables that are gone, for as long as the lake can be read where they were there."""
 
 
 def within(state: State, namespace: Name) -> tuple[list[Name], list[Name]]:
@@ -83,6 +92,14 @@ def within(state: State, namespace: Name) -> tuple[list[Name], list[Name]]:
         for names in (state.namespaces, state.tables)
     ]
     return inside[0], inside[1]
+
+
+def is_lost(state: State, table: str, version: int) -> bool:
+    """Whether a version of a table was deleted, also if the table was dropped since."""
+    contents, gone = state.contents.get(table), state.dropped.get(table)
+    if contents is not None:
+        return held.is_deleted(contents, version)
+    return gone is not None and any(first <= version <= last for first, last in gone.deleted)
 
 
 def step(state: State, landing: Landing, transaction: Transaction) -> State:
@@ -135,11 +152,13 @@ def _create_table(state: State, landing: Landing, action: do.CreateTable) -> Sta
 
 
 def _drop_table(state: State, landing: Landing, action: do.DropTable) -> State:
+    deleted = state.contents[action.table].deleted
     return msgspec.structs.replace(
         state,
         tables=state.tables.remove(action.name),
         names=state.names.remove(action.table),
         contents=state.contents.remove(action.table),
+        dropped=state.dropped.insert(action.table, Dropped(landing.position, deleted)) if deleted else state.dropped,
     )
 
 
@@ -159,6 +178,7 @@ def _revive_table(state: State, landing: Landing, action: do.ReviveTable) -> Sta
         names=state.names.insert(action.table, action.name),
         contents=state.contents.insert(action.table, nothing),
         deregistered=state.deregistered.discard(action.table),
+        dropped=state.dropped.discard(action.table),
     )
 
 
@@ -204,6 +224,7 @@ def _holding(state: State, table: str, contents: Contents) -> State:
         state.progress,
         state.deregistered,
         state.retained,
+        state.dropped,
     )
 
 
@@ -212,7 +233,12 @@ def _prune(state: State, landing: Landing, action: do.Prune) -> State:
     for table, ranges in action.versions:
         if table in contents:  # or it was dropped meanwhile
             contents = contents.insert(table, held.delete_versions(contents[table], ranges))
-    return msgspec.structs.replace(state, contents=contents, retained=pruned(state.retained, landing, action))
+    retained = pruned(state.retained, landing, action)
+    dropped = state.dropped
+    for table, gone in state.dropped.items():
+        if gone.position < retained.floor and all(one >= gone.position for one in retained.kept):
+            dropped = dropped.remove(table)
+    return msgspec.structs.replace(state, contents=contents, retained=retained, dropped=dropped)
 
 
 def _within_table(state: State, landing: Landing, action: held.TableAction) -> State:
@@ -273,6 +299,7 @@ class _Dump(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     progress: list[tuple[str, Mark]]
     deregistered: list[tuple[str, int]]
     retained: Retained
+    dropped: list[tuple[str, Dropped]]
 
 
 _encoder = msgspec.msgpack.Encoder(order="sorted")
@@ -284,7 +311,7 @@ _V = TypeVar("_V")
 class Catalog:
     """The fold as the log wants it: see `phalanx.log.base.Fold`."""
 
-    version = 6
+    version = 7
 
     def empty(self) -> State:
         """See `Fold`."""
@@ -312,6 +339,7 @@ class Catalog:
                 _sorted(state.progress),
                 _sorted(state.deregistered),
                 state.retained,
+                _sorted(state.dropped),
             )
         )
 
@@ -330,6 +358,7 @@ class Catalog:
             HashTrieMap(found.progress),
             HashTrieMap(found.deregistered),
             found.retained,
+            HashTrieMap(found.dropped),
         )
 
 

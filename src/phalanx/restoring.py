@@ -9,16 +9,15 @@ import logging
 from collections.abc import Sequence
 
 from phalanx.catalog import Name, State, Table
-from phalanx.contents import Contents, delete_versions
+from phalanx.contents import Contents
 from phalanx.errors import ConflictError, NotFoundError, StateError
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.cursor import View
 from phalanx.log.entry import MAX_TRANSACTIONS
-from phalanx.objects import layout
 from phalanx.tail.writeout import write_out
 from phalanx.txn.core import Core, Found, find, locate
-from phalanx.versions import pack_versions
+from phalanx.versions import Versions, pack_versions
 
 log = logging.getLogger("phalanx")
 
@@ -28,14 +27,14 @@ _ASIDE = "phalanx_restoring_"
 
 def restore(core: Core, past: View[State], names: Sequence[str] | None, *, note: str, timeout: float | None) -> int:
     """Bring back some tables, or all of them, as they were at a version of the past; the version it landed on."""
-    held = core.hold(past.position)
+    held, deadline = core.hold(past.position), core.deadline(timeout)
     for tries in range(ATTEMPTS, 0, -1):
         now, pin = core.refresh(), core.pins.staging()
         actions = _some(core, past, now, names) if names is not None else _all(core, past, now)
         if not actions:
             break
         try:
-            return core.commit(actions, timeout, note=note or f"restore version {past.position}", pins=[pin])
+            return core.commit(actions, deadline.left(), note=note or f"restore version {past.position}", pins=[pin])
         except ConflictError as error:
             if tries == 1:
                 raise
@@ -107,7 +106,10 @@ def _contents(core: Core, there: Found, now: View[State]) -> list[do.Action]:
 
 
 def _revived(core: Core, name: Name, table: Table, past: View[State], now: View[State]) -> do.ReviveTable:
-    """A table that was dropped: its versions go on behind the last; those that nothing was kept of are deleted."""
+    """A table that was dropped: its versions go on behind the last, and those that the log still has can be asked for.
+
+    Whatever was kept of earlier ones was let go with the table; where a tag names one, the tag reads it.
+    """
     retained = now.state.retained
     lowest = max(core.log.oldest(), retained.floor) - 1  # a prune that has decided is still on its way
     last = _last(core, table.id, max(past.position, lowest), now.position)
@@ -117,20 +119,14 @@ def _revived(core: Core, name: Name, table: Table, past: View[State], now: View[
         version += (lowest - past.position) * MAX_TRANSACTIONS
     there = list(known.versions.oldest_first())
     ends = [*(one.position for one in there[1:]), 0 if last is None else last[1]]
-    kept = _kept(core, table.id, known, now.state)
-    gone = [one.version for one, end in zip(there, ends, strict=True) if end <= lowest and one.version not in kept]
-    deleted = delete_versions(known, tuple((one, one) for one in gone)).deleted
-    packed = pack_versions(known.versions)
+    versions = Versions()
+    for one, end in zip(there, ends, strict=True):
+        if end > lowest:
+            versions = versions.add(one.version, one.position, one.place)
+    gone = now.state.dropped.get(table.id)
+    deleted = () if gone is None else gone.deleted
+    packed = pack_versions(versions)
     return do.ReviveTable(name, table.id, table.properties, table.created, version, packed, deleted, retained.made)
-
-
-def _kept(core: Core, table: str, known: Contents, state: State) -> set[int]:
-    """Versions of a table that can be read though the log begins after them: by a tag or a pin, or kept one by one."""
-    positions = {*state.retained.kept, *(tag.position for tag in state.tags.values())}
-    alone = [layout.version_kept(one.name) for one in core.store.list(layout.KEPT)]
-    return {found.version for one in positions if (found := known.versions.at(one)) is not None} | {
-        one[1] for one in alone if one is not None and one[0] == table
-    }
 
 
 def _last(core: Core, table: str, low: int, high: int) -> tuple[Contents, int] | None:

@@ -49,6 +49,10 @@ class Ground:
         found = (self.folder / "tables").rglob("*") if (self.folder / "tables").exists() else ()
         return {str(path.relative_to(self.folder)) for path in found if path.is_file()}
 
+    def kept(self) -> list[str]:
+        """What is kept below the floor."""
+        return sorted(path.name for path in (self.folder / "kept").rglob("*") if path.is_file())
+
     def entries(self) -> list[int]:
         """The positions whose entries are there."""
         return sorted(int(path.name) for path in (self.folder / "log").rglob("*") if path.is_file())

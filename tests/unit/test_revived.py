@@ -9,7 +9,7 @@ import pytest
 from phalanx import Lake, Table, restoring
 from phalanx.errors import ConflictError, VersionDeletedError
 from phalanx.upkeep import prune as pruning
-from tests.unit.pruning import SCHEMA, Ground, few
+from tests.unit.pruning import BULK, SCHEMA, Ground, bulk, few
 
 
 @pytest.fixture
@@ -46,6 +46,7 @@ def readable(ground: Ground, name: str = "t") -> dict[int, int]:
             found[one.version] = table.at(one.version).count()
         except VersionDeletedError:
             continue
+    lake.close()
     return found
 
 
@@ -111,6 +112,72 @@ def test_a_table_that_is_brought_back_while_a_prune_runs(
     assert pruned.floor > last + 1
     assert max(readable(ground).values()) == 4
     assert ground.lake.check(deep=True).whole
+
+
+def test_what_was_pruned_of_a_table_stays_pruned_when_it_is_dropped(ground: Ground) -> None:
+    """Versions that were deleted are not missed where the log still has them: by check, by prune, by readers."""
+    ground.lake.set_property("prune.protect", "0")
+    table = ground.lake.create_table("t", SCHEMA, key="id")
+    for number in range(4):
+        table.overwrite(bulk(0, number), prune_previous=True)
+    before = ground.lake.version
+    table.overwrite(bulk(0, 9), prune_previous=True)
+    ground.lake.drop_table("t")
+    lake = ground.process()
+    assert lake.check(deep=True).problems == ()
+    lake.prune(keep=50, protect=0)
+    with pytest.raises(VersionDeletedError):
+        lake.snapshot(version=before - 3)["t"].count()
+    lake.restore(version=before)
+    assert lake["t"].count() == BULK
+    assert readable(ground)
+    move_on(ground)
+    lake.core.pins.renew()
+    lake.drop_table("t")
+    lake.prune(keep=1, unconditional=True)
+    assert lake.core.log.view.state.dropped.get(table.id) is not None
+    move_on(ground)
+    lake.core.pins.renew()
+    lake.prune(keep=1, unconditional=True)
+    assert lake.core.log.view.state.dropped.get(table.id) is None, "nobody can ask any more"
+    assert lake.check(deep=True).whole
+
+
+def test_a_tag_brings_back_what_the_floor_has_passed(ground: Ground) -> None:
+    """Versions below the floor have no number any more; what the tag names can be read by it, and goes with it."""
+    last = dropped(ground)
+    ground.lake.tag("last", version=last)
+    move_on(ground)
+    ground.lake.prune(keep=1, protect=0)
+    ground.lake.restore(tag="last")
+    assert len(readable(ground)) == 1
+    assert ground.lake.snapshot(tag="last")["t"].count() == 4
+    for _ in range(2):
+        move_on(ground)
+        done = ground.lake.prune(keep=10, protect=0)
+        assert set(done.kept_versions["t"]) <= set(readable(ground))
+        assert ground.lake.check(deep=True).whole
+    ground.lake.untag("last")
+    move_on(ground)
+    ground.lake.prune(keep=10, protect=0)
+    assert max(readable(ground).values()) == 4
+    assert ground.lake.check(deep=True).whole
+
+
+def test_versions_that_were_kept_of_a_table_go_with_it(ground: Ground) -> None:
+    """At the first prune that may; a second one finds nothing."""
+    table = ground.lake.create_table("t", SCHEMA, key="id")
+    for number in range(5):
+        table.overwrite(bulk(0, number))
+    move_on(ground)
+    ground.lake.prune(keep=4, protect=0)
+    assert ground.kept()
+    ground.lake.drop_table("t")
+    move_on(ground)
+    assert ground.lake.prune(keep=1, unconditional=True).files
+    ground.lake.core.pins.renew()
+    again = ground.lake.prune(keep=1, unconditional=True)
+    assert (again.files, ground.kept()) == (0, [])
 
 
 def test_a_restore_gives_up_after_many_prunes(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:

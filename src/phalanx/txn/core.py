@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from phalanx.catalog import Name, State, Table
+from phalanx.catalog import Name, State, Table, is_lost
 from phalanx.clock import Clock, Deadline
 from phalanx.contents import Contents, is_deleted
 from phalanx.errors import (
@@ -183,8 +183,7 @@ class Core:
                 f"table {'.'.join(found.name)!r} was only declared: nobody has written its first version yet"
             )
         held = self.hold(found.position, of=found)
-        now = self.log.view.state.contents.get(found.table.id)
-        if now is not None and now.deleted and is_deleted(now, found.contents.version):
+        if is_lost(self.log.view.state, found.table.id, found.contents.version):
             raise VersionDeletedError(
                 f"version {found.contents.version} of table {'.'.join(found.name)!r} was deleted: choose another one"
             )

@@ -92,12 +92,6 @@ def load_kept(core: Core, name: str) -> Base[State] | None:
 def _kept(core: Core, here: Found, at: Landed) -> Found:
     base = load_kept(core, layout.kept_version(here.table.id, at.version))
     if base is None:
-        for (
-            position
-        ) in core.log.view.state.retained.kept:  # a table that was dropped and restored has nothing by itself
-            found = here.contents.versions.at(position)
-            if found is not None and found.version == at.version:
-                return locate(core.log.at(position), here.table.id)
         raise SnapshotExpiredError(
             f"version {at.version} of table {'.'.join(here.name)!r} is no longer kept: choose a newer one"
         )

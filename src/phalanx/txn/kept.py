@@ -86,6 +86,9 @@ def prune_needed(state: State, action: do.Prune, position: int) -> Conflict | No
         passed = named.position < action.floor - 1 and named.position not in action.kept
         if passed and state.retained.has(named.position):
             return Conflict(Kind.VOID, f"tag {tag!r} names version {named.position}", named.made)
+    for one in action.kept:
+        if not state.retained.has(one):
+            return Conflict(Kind.VOID, f"version {one} was let go by another prune", state.retained.made)
     for table, ranges in action.versions:
         if table in state.contents:
             found = _needed(state, table, ranges)

@@ -169,7 +169,8 @@ class _Run:
         passed = [(one.table.id, one.contents) for one in self._replaced]
         first = self._garbage(after, decision.floor, kept, passed, self._pins)
         named = {".".join(state.names[table]): _count(ranges) for table, ranges in decision.going.items()}
-        idle = not first.garbage and not decision.going and decision.floor <= state.retained.floor
+        same = decision.floor <= state.retained.floor and set(state.retained.kept) <= set(decision.kept)
+        idle = same and not first.garbage and not decision.going
         if self._how.dry_run or (idle and self._nothing_left(decision)):
             entries = max(0, decision.floor - self._floor)
             return self._told(None, decision, entries, named, first.garbage, first.kept)
@@ -283,7 +284,7 @@ class _Run:
         both = {one.id: one for one in (*self._pins, *late)}.values()
         still = self._garbage(view, floor, kept_states(core, exactly), [], both)
         # Of what was there when this run began: what another prune has kept since is for tags that this one has not seen.
-        forget_kept(core, self._kept, view.state, exactly)
+        forget_kept(core, self._kept, view.state, exactly | set(view.state.retained.kept))
         self._store.delete(long_dead(pins, self._now, self._view.position))
         swept = core.log.sweep(floor)
         return swept.entries, {(one.table, one.name) for one in still.kept}
@@ -323,8 +324,9 @@ class _Run:
         pinned = [state for one in sorted(exactly) if (state := self._at(one)) is not None]
         pinned += [state for name, state in kept if is_pinned(name, state, exactly)]
         marked = Reach(view.state)
-        for _, state in kept:
-            marked.state(state)
+        for name, state in kept:
+            if (alone := layout.version_kept(name)) is None or alone[0] in view.state.contents:
+                marked.state(state)
         for table, contents in passed:
             marked.contents(table, contents)
         for state in pinned:

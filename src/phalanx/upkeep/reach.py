@@ -7,8 +7,8 @@ stands on, and their manifests which files they are made of. What cannot be read
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from phalanx.catalog import State, step
-from phalanx.contents import Contents, is_deleted
+from phalanx.catalog import State, is_lost, step
+from phalanx.contents import Contents
 from phalanx.errors import CorruptionError
 from phalanx.log import item as it
 from phalanx.log.cursor import View
@@ -40,8 +40,7 @@ class Reach:
 
     def contents(self, table: str, contents: Contents, *, spare: bool = False) -> None:
         """A table at one moment, unless that version was deleted; with `spare`, even then."""
-        now = self._newest.contents.get(table, contents)
-        if is_deleted(now, contents.version):
+        if is_lost(self._newest, table, contents.version):
             if spare:
                 self.spared.setdefault(table, set()).update(_parts(contents))
             return
