@@ -78,8 +78,11 @@ def _null_inside(array: Any) -> bool:  # noqa: ANN401 - any array
     there = array.filter(array.is_valid()) if array.null_count else array
     if types.is_struct(array.type):
         parts = [there.field(at) for at in range(len(fields))]
+    elif types.is_map(array.type):
+        inside = there.offsets  # `items` has those of the whole array that this may be a slice of
+        parts = [there.items[inside[0].as_py() : inside[-1].as_py()] if len(there) else there.items[:0]]
     else:
-        parts = [there.items if types.is_map(array.type) else there.flatten()]
+        parts = [there.flatten()]
     return any(
         (not field.nullable and part.null_count) or _null_inside(part)
         for field, part in zip(fields, parts, strict=True)

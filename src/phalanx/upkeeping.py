@@ -85,6 +85,8 @@ class Kept:
         """
         if keep is not None and keep < 1:
             raise InvalidInputError(f"keep is the number of versions to keep, 1 at the least: {keep} is not")
+        if unconditional and protect is not None and seconds(protect, "protect"):
+            raise InvalidInputError("unconditional drops the window: give either that or protect")
         view = self._core.refresh()
         if keep is None and older_than is None:
             usual = habits(view.state.properties)

@@ -64,13 +64,13 @@ class Writer:
 
     def append(self, row: Mapping[str, Any]) -> Ack:
         """Add a row; on a table with a key, it replaces the one of the same key."""
-        return self._submit(Row(row, deletes=False))
+        return self._submit(Row(_own(row), deletes=False))
 
     def upsert(self, row: Mapping[str, Any]) -> Ack:
         """Add a row, or replace the one of the same key."""
         if not self._shape.key:
             raise InvalidInputError("upsert needs a key, and this table has none: use append")
-        return self._submit(Row(row, deletes=False))
+        return self._submit(Row(_own(row), deletes=False))
 
     def delete(self, key: Any) -> Ack:  # noqa: ANN401 - a key's value
         """Remove the row of a key (a tuple, if the key has several columns); it need not exist."""
@@ -221,3 +221,8 @@ def _item(shape: Shape, cargo: Cargo, rows: pa.Table, *, deletes: bool) -> Actio
     if shape.key:
         return cargo.upsert(shape, Small(last_of_each(rows, shape.key)))
     return cargo.put(shape, Small(rows))
+
+
+def _own(row: Any) -> Any:  # noqa: ANN401 - what is no row is refused when it is its turn
+    """The row as it is now: whoever handed it in may fill the same dict again before it is written."""
+    return row.copy() if type(row) is dict else row

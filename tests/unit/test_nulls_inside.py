@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import phalanx
+from phalanx.dicts import dicts
 from phalanx.errors import InvalidInputError
 
 FLOAT, INT = pa.float32(), pa.int64()
@@ -57,3 +58,14 @@ def test_a_null_inside_is_refused_where_it_must_not_be(tmp_path: Path, kind: str
         held = [row["v"] for row in table.to_arrow().to_pylist()][-3:]
         assert (held[1] is None) == (kind != "vector")
         assert held[0] == held[2] == good
+
+
+def test_only_what_is_in_a_slice_of_maps_counts() -> None:
+    """Arrow shows the values of the whole array that it is a slice of."""
+    kind = pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False))
+    loose = pa.array([[("a", None)], [("b", 2)], [("c", None)]], pa.map_(pa.string(), pa.int64()))
+    maps = pa.MapArray.from_arrays(loose.offsets, loose.keys, loose.items, kind)
+    dicts(pa.schema([pa.field("m", kind)])).require_inside([maps[1:2]])
+    dicts(pa.schema([pa.field("m", kind)])).require_inside([maps[1:1]])
+    with pytest.raises(InvalidInputError, match="a value inside of it is null"):
+        dicts(pa.schema([pa.field("m", kind)])).require_inside([maps[1:]])

@@ -9,7 +9,7 @@ from phalanx.lake import Lake
 from phalanx.tables import rewrite
 from phalanx.upkeep.optimize import Options, optimize
 from tests.unit.covering import soon
-from tests.unit.test_optimize import lake
+from tests.unit.test_optimize import filled, lake, rows
 
 __all__ = ["lake"]
 
@@ -34,3 +34,12 @@ def test_the_largest_group_is_begun_first(lake: Lake, monkeypatch: pytest.Monkey
     optimize(lake._core, lake["t"].id, soon(), Options(target_rows=2 * ROWS, threads=1))
     assert len(begun) == 4
     assert begun[0] == max(begun) > 2 * min(begun)
+
+
+def test_nothing_is_begun_when_there_is_no_time(lake: Lake) -> None:
+    """Not even an index."""
+    filled(lake)
+    lake["t"].create_index("v", kind="btree")
+    lake["t"].append(rows(5000), stage=True)
+    done = lake.optimize("t", max_time=0)["t"]
+    assert (done.rewritten, done.indexed) == (0, ())

@@ -257,3 +257,18 @@ def test_nobody_who_waits_is_forgotten() -> None:
 async def awaited(ack: Ack) -> int:
     """Await it."""
     return await ack
+
+
+def test_a_row_is_what_it_was_when_it_was_handed_in() -> None:
+    """Who fills the same dict again and again writes as many rows."""
+    lake = join(MemoryStore(), SYSTEM, Settings(), timeout=10)
+    table = lake.create_table("again", pa.schema([("id", pa.int64())]))
+    row: dict[str, int] = {}
+    with lake.writer("again") as writer:
+        acks = []
+        for number in range(50):
+            row["id"] = number
+            acks.append(writer.append(row))
+        for ack in acks:
+            ack.result()
+    assert sorted(table.to_arrow()["id"].to_pylist()) == list(range(50))

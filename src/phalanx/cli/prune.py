@@ -88,7 +88,7 @@ def _told(done: Pruned, names: dict[str, str], *, dry_run: bool, explain: bool) 
             for one in (*done.removed, *done.kept_files)
         ]
         versions = {name: {str(number): word for number, word in held.items()} for name, held in _versions(done)}
-        told |= {"explained": {"versions": versions, "files": files}}
+        told |= {"explained": {"versions": versions, "going": done.going, "files": files}}
     return told
 
 
@@ -96,16 +96,24 @@ def _versions(done: Pruned) -> Iterator[tuple[str, dict[int, str]]]:
     yield from sorted(done.kept_versions.items())
 
 
+def _explained(done: Pruned, names: dict[str, str], gone: str) -> Iterator[str]:
+    """Each version and file, and why it goes or stays."""
+    for name, held in _versions(done):
+        for number, word in sorted(held.items()):
+            yield plain(f"{name} version {number} stays: {word}")
+    for name, ranges in sorted(done.going.items()):
+        for first, last in ranges:
+            many = f"version {first} {gone}" if first == last else f"versions {first} to {last} {gone}"
+            yield plain(f"{name} {many}: nothing needs {'it' if first == last else 'them'}")
+    for verb, files in ((gone, done.removed), ("stays", done.kept_files)):
+        for one in files:
+            said = f"{verb} ({shown_size(one.size)}): {one.why.value}"
+            yield plain(f"{names.get(one.table, one.table)}/{one.name} {said}")
+
+
 def _said(done: Pruned, names: dict[str, str], *, dry_run: bool, explain: bool) -> Iterator[str]:
     if explain:
-        for name, held in _versions(done):
-            for number, word in sorted(held.items()):
-                yield plain(f"{name} version {number} stays: {word}")
-        for one in (*done.removed, *done.kept_files):
-            verb = ("would go" if dry_run else "went") if one in done.removed else "stays"
-            yield plain(
-                f"{names.get(one.table, one.table)}/{one.name} {verb} ({shown_size(one.size)}): {one.why.value}"
-            )
+        yield from _explained(done, names, "would go" if dry_run else "went")
     verb = "would remove" if dry_run else "removed"
     versions = sum(done.versions.values())
     yield plain(

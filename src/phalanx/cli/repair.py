@@ -37,7 +37,7 @@ def repair(
     done = planned
     if yes and planned.steps:
         done = _repaired(store, dry_run=False, deep=deep)
-    told = {"whole": done.whole} | {name: getattr(done, name) for name in done.__struct_fields__}
+    told = {"whole": done.whole} | {name: getattr(done, name) for name in done.__struct_fields__} | {"dry_run": not yes}
     show(told, as_json, lambda: _verdict(done, yes=yes))
     if done.lost:
         raise typer.Exit(DAMAGED)

@@ -100,7 +100,7 @@ def optimize(core: Core, table: str, deadline: Deadline, options: Options | None
     if how.dry_run:
         return run.result(notes, ())
     indexed: tuple[str, ...] = ()
-    if run.landed or not run.claimed_by_others():
+    if run.landed or not (run.is_late() or run.claimed_by_others()):
 
         def covering() -> None:
             nonlocal indexed
@@ -228,6 +228,10 @@ class _Run:
             self._open[group.fragments] = outcome.reason or outcome.ended.value
         if outcome.ended is Ended.FAILED:
             self._tired.update(group.fragments)
+
+    def is_late(self) -> bool:
+        """Whether nothing more is begun."""
+        return self._until.passed()
 
     def _spent(self, group: rewrite.Group) -> str:
         """Why there is neither time nor bytes left for a group; if there is, its bytes are taken."""

@@ -80,6 +80,8 @@ class Pruned(msgspec.Struct, frozen=True):
     removed: tuple[File, ...]
     kept_files: tuple[File, ...]
     kept_versions: dict[str, dict[int, str]]
+    going: dict[str, tuple[tuple[int, int], ...]] = {}
+    """The versions that go, from first to last, by table."""
 
 
 def prune(core: Core, options: Options, deadline: Deadline) -> Pruned:
@@ -191,10 +193,10 @@ class _Run:
         gone: list[File],
         kept: list[File],
     ) -> Pruned:
-        size = sum(one.size for one in gone)
-        return Pruned(
-            landed, decision.floor, entries, versions, len(gone), size, tuple(gone), tuple(kept), decision.staying
-        )
+        size, floor, names = sum(one.size for one in gone), decision.floor, self._view.state.names
+        going = {".".join(names[table]): ranges for table, ranges in decision.going.items()}
+        files = tuple(gone), tuple(kept)
+        return Pruned(landed, floor, entries, versions, len(gone), size, *files, decision.staying, going)
 
     def _decide(self) -> Decision:
         how, view = self._how, self._view

@@ -1,0 +1,47 @@
+"""`phalanx prune`, `repair` and `optimize` as people and programs meet them."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+
+import phalanx
+from tests.cli.running import Run
+
+
+def prepared(path: Path) -> str:
+    """A lake with a table of five versions."""
+    with phalanx.open(path, create=True, durability="os") as lake:
+        table = lake.create_table("t", pa.schema([("id", pa.int64())]))
+        for number in range(5):
+            table.overwrite([{"id": number}], stage=True)
+    return str(path)
+
+
+def test_prune_explains_each_version_and_file(run: Run, tmp_path: Path) -> None:
+    """What goes as well as what stays, before and when it is done; for programs too."""
+    lake = prepared(tmp_path / "lake")
+    told = json.loads(run("prune", lake, "--keep", "2", "--protect", "0", "--dry-run", "--explain", "--json").out)
+    assert told["explained"]["going"] == {"t": [[1, 2]]}
+    planned = run("prune", lake, "--keep", "2", "--protect", "0", "--dry-run", "--explain").out
+    assert "t versions 1 to 2 would go: nothing needs them" in planned
+    assert "t version 3 stays: it is the anchor" in planned
+    assert "t version 5 stays: it is the newest" in planned
+    done = run("prune", lake, "--keep", "2", "--protect", "0", "--explain").out
+    assert "t versions 1 to 2 went" in done
+    assert done.count(" went (") == planned.count(" would go (") > 0
+
+
+def test_a_window_that_would_not_count_is_refused(run: Run, tmp_path: Path) -> None:
+    lake = prepared(tmp_path / "lake")
+    refused = run("prune", lake, "--unconditional", "--protect", "10m")
+    assert refused.code == 2
+    assert "either that or protect" in refused.err
+    assert run("prune", lake, "--unconditional", "--protect", "0").code == 0
+
+
+def test_repair_says_whether_it_was_to_do_something(run: Run, tmp_path: Path) -> None:
+    """Although there was nothing to do."""
+    lake = prepared(tmp_path / "lake")
+    assert json.loads(run("repair", lake, "--json").out)["dry_run"] is True
+    assert json.loads(run("repair", lake, "--yes", "--json").out)["dry_run"] is False
