@@ -13,7 +13,7 @@ def prepared(path: Path) -> str:
     """A lake with a table of five versions."""
     with phalanx.open(path, create=True, durability="os") as lake:
         table = lake.create_table("t", pa.schema([("id", pa.int64())]))
-        for number in range(5):
+        for number in range(4):
             table.overwrite([{"id": number}], stage=True)
     return str(path)
 
