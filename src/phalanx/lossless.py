@@ -59,13 +59,31 @@ def recast(array: "pa.Array[Any]", kind: pa.DataType) -> "pa.Array[Any]":
     if "fixed_size_list" in str(kind) and _lists_of_nothing(array):
         # Arrow would follow a pointer to values that are not there: copied, they are there, and none.
         array = array.take(np.arange(len(array)))
-    found = array.cast(kind)
+    found: pa.Array[Any] = _filled(array, kind).cast(kind)
     if any(_may_cut(one, other) for one, other in leaves) and not found.cast(array.type).equals(array):
         raise pa.ArrowInvalid("a value would be cut off: round it yourself, or use another type")
     rounded = any(one != other and _rounds(other) for one, other in leaves)
     if rounded and _infinite(found) > _infinite(array):
         raise pa.ArrowInvalid(f"a number is too large for {kind}: use another type")
     return found
+
+
+def _filled(array: Any, kind: Any) -> Any:  # noqa: ANN401 - any array, a type
+    """The same structs, with something in the fields of those that are null where a field must not be.
+
+    Whoever sends a null struct may send fields that are null (Spark does), and Arrow's cast counts those as well.
+    """
+    if not (types.is_struct(array.type) and types.is_struct(kind)) or not array.null_count:
+        return array
+    wanted = [kind.field(one.name) for one in array.type]
+    if all(one.nullable and not types.is_struct(one.type) for one in wanted):
+        return array
+    there = np.asarray(array.is_valid())
+    if not there.any():
+        return pa.array([None] * len(array), kind)
+    rows = np.where(there, np.arange(len(array)), int(there.argmax()))  # fields of another one: nobody sees them
+    parts = [_filled(array.field(at).take(rows), one.type) for at, one in enumerate(wanted)]
+    return pa.StructArray.from_arrays(parts, fields=list(array.type), mask=pa.array(~there))
 
 
 def _leaves(one: Any, other: Any) -> _Leaves:  # noqa: ANN401 - two types

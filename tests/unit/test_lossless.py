@@ -316,3 +316,23 @@ def test_an_empty_list_is_no_vector() -> None:
     for values in ([[]], [None, []]):
         with pytest.raises(pa.ArrowInvalid):
             recast(from_a_stream(pa.array(values, LIST)), THREE)
+
+
+def test_a_null_struct_may_have_fields_that_are_null_where_they_must_not_be() -> None:
+    """However deep; a struct that is there must have them."""
+    deep = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    strict = pa.struct([pa.field("k", pa.int64(), nullable=False), pa.field("deep", deep)])
+    fields = [pa.field("k", pa.int64()), pa.field("deep", pa.struct([pa.field("x", pa.int64())]))]
+    inner = pa.StructArray.from_arrays(
+        [pa.array([None, 5, None], pa.int64())], ["x"], mask=pa.array([True, False, True])
+    )
+    given = pa.StructArray.from_arrays(
+        [pa.array([None, 1, 2]), inner], fields=fields, mask=pa.array([True, False, False])
+    )
+    assert recast(given, strict).to_pylist() == [None, {"k": 1, "deep": {"x": 5}}, {"k": 2, "deep": None}]
+    assert recast(given[:1], strict).to_pylist() == [None]
+    bad = pa.StructArray.from_arrays(
+        [pa.array([None, None], pa.int64()), inner[:2]], fields=fields, mask=pa.array([True, False])
+    )
+    with pytest.raises(pa.ArrowInvalid, match="null"):
+        recast(bad, strict)

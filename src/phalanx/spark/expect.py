@@ -13,6 +13,8 @@ from pyspark.sql import functions as f
 
 from phalanx.errors import InvalidInputError
 
+_MANY = "_phalanx_many"
+
 
 class Expectation(msgspec.Struct, frozen=True):
     """Something that is declared of a step's rows."""
@@ -118,10 +120,11 @@ def _counted(one: Expectation) -> Iterator[tuple[str, Column]]:
 
 def _looked_at(one: Expectation, frame: DataFrame) -> Iterator[str]:
     if isinstance(one, Unique):
-        twice = frame.groupBy(*one.columns).count().where("count > 1").first()
+        many = f.count(f.lit(1)).alias(_MANY)  # a column may be called count
+        twice = frame.groupBy(*one.columns).agg(many).where(f.col(_MANY) > 1).first()
         if twice is not None:
             shown = ", ".join(f"{name} = {twice[name]!r}" for name in one.columns)
-            yield f"({shown}) is there {twice['count']} times, and is expected once"
+            yield f"({shown}) is there {twice[_MANY]} times, and is expected once"
     if isinstance(one, Custom):
         said = one.check(frame)
         if said is not None and not isinstance(said, str):

@@ -18,6 +18,7 @@ from phalanx.errors import InvalidInputError, StateError
 from phalanx.expr import plan_predicate
 from phalanx.feed import CHANGE, NAMES, TIME, VERSION, changes, feed_schema
 from phalanx.lake import Lake
+from phalanx.names import parse_name
 from phalanx.snapshot import Snapshot
 from phalanx.spark.columns import exchanged, to_spark
 from phalanx.spark.lending import Job
@@ -89,7 +90,9 @@ class Changes(msgspec.Struct, frozen=True):
     def _new(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that were added, without what the feed says of them; refused if there is anything else."""
         _require_inserts(batch, self.name)
-        rows = pa.RecordBatch.from_arrays(batch.select(self.schema.names).columns, schema=self.schema)
+        columns = batch.select(self.schema.names).columns
+        _require_values(columns, self.schema, self.name)
+        rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         if self.where is not None:
             rows = rows.filter(plan_predicate(self.where, self.schema).mask(rows))
         return rows.select(list(self.columns))
@@ -102,6 +105,28 @@ def _require_inserts(batch: pa.RecordBatch, table: str) -> None:
         what, where = batch.column(CHANGE)[other].as_py(), batch.column(VERSION)[other].as_py()
         raise StateError(
             f"table {table!r} was not only added to: there is a {what} at version {where}; follow its changes as a feed"
+        )
+
+
+def _require_values(columns: Sequence[Any], schema: pa.Schema, table: str) -> None:
+    """Rows of a time when a column could be null: Spark was told that it cannot, and would take nulls for zeros."""
+    for field, column in zip(schema, columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise StateError(
+                f"column {field.name!r} of table {table!r} may not be null by now, and was, in rows that are read: begin "
+                "with a newer version, or follow its changes as a feed"
+            )
+
+
+def require_same(lake: Lake, name: str, since: int, until: int) -> None:
+    """Refuse to go on with a table that is another one of the same name: what became of the first would be left out."""
+    if since < 1 or not lake.core.log.view.state.retained.has(since):
+        return  # nobody knows any more; whoever needs the log is refused for that
+    old, new = (lake.core.log.at(one).state.tables.get(parse_name(name)) for one in (since, until))
+    if old is not None and new is not None and old.id != new.id:
+        raise StateError(
+            f"table {name!r} was dropped and created anew at version {new.created}: what is new in it cannot be told from "
+            f"version {since} on; begin again with the whole table"
         )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from phalanx.errors import InvalidInputError
 from phalanx.lake import Lake, open_lake
 from phalanx.snapshot import Snapshot
 from phalanx.spark.batches import Batch, each_batch
@@ -48,10 +49,17 @@ class SparkSnapshot:
 
         A table in a namespace is called with `_` for the dots. The names of the views, by table.
         """
-        made: dict[str, str] = {}
-        for name in self._snapshot.tables() if names is None else names:
-            made[name] = name.replace(".", "_")
-            self.table(name).createOrReplaceTempView(made[name])
+        made = {name: name.replace(".", "_") for name in (self._snapshot.tables() if names is None else names)}
+        called: dict[str, str] = {}
+        for name, view in made.items():
+            other = called.setdefault(view.casefold(), name)  # Spark's names of views are the same in any case
+            if other != name:
+                raise InvalidInputError(
+                    f"tables {other!r} and {name!r} would be one view, {view!r}: make views of the tables that are needed, "
+                    "views([…]), and of others by table(…).createTempView(…)"
+                )
+        for name, view in made.items():
+            self.table(name).createOrReplaceTempView(view)
         return made
 
 

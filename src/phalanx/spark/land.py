@@ -93,6 +93,8 @@ def stage_frame(
 def stage_place(lake: Lake, found: Found, rows_per_file: int = ROWS_PER_FILE) -> Place:
     """Where tasks stage rows of a table."""
     lake.core.require_columns(found.shape)
+    if rows_per_file < 1:
+        raise InvalidInputError(f"rows_per_file is 1 at the least: {rows_per_file} is not")
     if found.shape.layout != found.contents.layout.id:
         raise InvalidInputError("rows cannot be staged for columns that are not committed yet: alter the table first")
     head = standing(found, lake.core.datasets)

@@ -70,6 +70,8 @@ def read_options(given: Mapping[str, str]) -> Options:
     for key in ("lake", "table"):
         if not options.get(key):
             raise InvalidInputError(f"the data source phalanx needs to know the {key}: .option({key!r}, …)")
+    if "until" in options and (other := sorted(options.keys() & {"version", "tag", "as_of"})):
+        raise InvalidInputError(f"until says where changes end, and so does {other[0]}: give one of them")
     storage = {key[len(OPTION) :]: value for key, value in options.items() if key.startswith(OPTION)}
     columns = options.get("columns")
     return Options(

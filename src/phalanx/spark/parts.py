@@ -130,6 +130,8 @@ def plan_scan_of(
 ) -> Planned:
     """As `plan_scan`, of a table with changes that nobody else sees."""
     schema = found.shape.schema
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns are a list of names: [{columns!r}]")
     names = tuple(schema.names if columns is None else columns)
     unknown = [name for name in names if name not in schema.names]
     if unknown:

@@ -4,9 +4,10 @@ A declaration is a value: nothing is read and no Spark is needed to make one. It
 run begins: names that are there twice, outputs of steps that do not exist, circles. Running it is left to `run.py`.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import msgspec
 from pyspark.sql import DataFrame
@@ -168,14 +169,20 @@ def load_pipeline(path: Path) -> Pipeline:
         code = compile(path.read_text(), str(path), "exec")
     except (OSError, SyntaxError, ValueError) as error:
         raise InvalidInputError(f"{path} cannot be read as Python: {error}") from None
-    space: dict[str, Any] = {"__name__": "pipeline", "__file__": str(path)}
+    module = ModuleType(f"phalanx_pipeline_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = (
+        module  # while it runs: data classes look for it; functions travel by value after that
+    )
     try:
-        exec(code, space)  # noqa: S102 - the user's own file, which they ask to be run
+        exec(code, module.__dict__)  # noqa: S102 - the user's own file, which they ask to be run
     except InvalidInputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidInputError(f"{path} fails: {type(error).__name__}: {error}") from error
-    found = [one for one in space.values() if isinstance(one, Pipeline)]
+    finally:
+        sys.modules.pop(module.__name__, None)
+    found = list({id(one): one for one in vars(module).values() if isinstance(one, Pipeline)}.values())
     if len(found) != 1:
         raise InvalidInputError(f"{path} declares {len(found)} pipelines: a file has one, like p = Pipeline('daily')")
     return found[0]

@@ -21,7 +21,7 @@ from phalanx.feed import CHANGE, TIME, VERSION, hold_changes
 from phalanx.pins import Hold
 from phalanx.spark.columns import ZONE, exchanged, spark_schema, to_spark
 from phalanx.spark.expect import broken
-from phalanx.spark.feed import compared, compared_added
+from phalanx.spark.feed import compared, compared_added, require_same
 from phalanx.spark.inputs import Changed, Input, Made
 from phalanx.spark.lake import SparkLake
 from phalanx.spark.land import Staged
@@ -29,6 +29,7 @@ from phalanx.spark.parts import Scan
 from phalanx.spark.pipeline import Pipeline, Step
 from phalanx.spark.reach import reach
 from phalanx.spark.read import added_frame, changes_frame, parallelism, pieces_frame
+from phalanx.spark.session import beside
 from phalanx.spark.shares import bytes_of, shared
 from phalanx.spark.telling import JOB_ERRORS, translated
 from phalanx.spark.transaction import SparkTransaction
@@ -109,7 +110,7 @@ class _Run:
 
     def __init__(self, there: SparkLake, name: str, number: int, held: int | None, *, full: bool) -> None:
         self._lake, self._clock = there.lake, there.lake.core.clock
-        self._spark = there.spark.newSession()  # views of steps are nobody else's
+        self._spark = beside(there.spark)  # views of steps are nobody else's
         self._name, self._number, self._held, self._full = name, number, held, full
         self._made: dict[str, Staged] = {}
         self._holds: list[Hold] = []
@@ -177,6 +178,7 @@ class _Run:
     def _changed(self, one: Changed, held: int, base: int) -> DataFrame:
         """What happened since the last run: by the log, or if that was pruned by comparing with what that run has read."""
         lake, spark = self._lake, self._spark
+        require_same(lake, one.table, held, base)
         try:
             table = lake.snapshot(version=base).found(one.table).table.id
             self._holds.append(hold_changes(lake.core, table, held, base))  # tasks read them later

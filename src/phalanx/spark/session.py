@@ -5,6 +5,7 @@ are this Python and keep their memory, loopback for local mode, and a log that l
 user has is used as it is.
 """
 
+import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 from pyspark import java_gateway
 from pyspark.errors import PySparkRuntimeError
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from phalanx.clock import environment, set_variable
@@ -40,6 +42,8 @@ _ALWAYS = {
     "spark.python.authenticate.socketTimeout": "120s",
     "spark.ui.showConsoleProgress": "false",
 }
+_LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers of PySpark's that print each error of a query, with Java's stack, before it is raised."""
 
 
 def session(
@@ -68,6 +72,8 @@ def session(
     builder = SparkSession.builder.master(where).appName(app)
     for key, value in chosen(where, memory, log, settings or {}).items():
         builder = builder.config(key, value)
+    for name in _LOUD:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with _unforked():
             return builder.getOrCreate()
@@ -75,6 +81,20 @@ def session(
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
         raise UnsupportedError(f"Spark's Java ended before Spark began: {why_not()}") from None
+
+
+def beside(spark: SparkSession) -> SparkSession:
+    """A session with the same settings and functions, and views of its own, of which there are none yet."""
+    there: Any = spark
+    if hasattr(there, "cloneSession"):  # Spark Connect
+        made = there.cloneSession()
+    else:
+        made = type(there)(there._sc, there._jsparkSession.cloneSession())  # noqa: SLF001 - as its own newSession does
+    for one in made.catalog.listTables():
+        if one.isTemporary:
+            made.catalog.dropTempView(one.name)
+    found: SparkSession = made
+    return found
 
 
 def chosen(where: str, memory: str | None, log: str, settings: Mapping[str, str]) -> dict[str, str]:

@@ -62,6 +62,8 @@ class PhalanxSource(DataSource):
         asked = self.asked
         with opened(asked) as lake:
             snapshot = asked.snapshot(lake)
+            if asked.since is not None and asked.until is not None:  # changes have the columns of their end
+                snapshot = lake.snapshot(version=asked.until)
             self._version = snapshot.version
             schema = snapshot.found(asked.table).shape.schema
             lake.core.require_columns(snapshot.found(asked.table).shape)

@@ -28,7 +28,7 @@ from phalanx.feed import NAMES, feed_schema, hold_changes
 from phalanx.lake import Lake
 from phalanx.snapshot import Snapshot
 from phalanx.spark.columns import exchanged, to_spark
-from phalanx.spark.feed import plan_changes, shown_at
+from phalanx.spark.feed import plan_changes, require_same, shown_at
 from phalanx.spark.land import Mode, gather, land_once, newest
 from phalanx.spark.options import Options, opened
 from phalanx.spark.parts import Scan, plan_scan
@@ -107,6 +107,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         snapshot = lake.snapshot(version=upto)
         found = snapshot.found(asked.table)
         if above != _NOTHING:
+            require_same(lake, asked.table, above, upto)
             shown = self._with_columns(lake, snapshot)
             _batch[:] = [hold_changes(lake.core, found.table.id, above, upto), shown]
             added = asked.changes == "append"
