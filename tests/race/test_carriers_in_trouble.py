@@ -14,6 +14,7 @@ import pytest
 import phalanx
 from phalanx import Lake
 from phalanx.testing import Process
+from phalanx.testing.processes import halt
 from phalanx.txn import carrying, passenger
 from phalanx.txn.carrying import meeting_place
 from tests.race.carriers import (
@@ -41,7 +42,7 @@ def test_a_carrier_that_stops_answering_is_left_and_does_no_harm_when_it_goes_on
         crowded(lake).append([{"id": 10, "v": 0}])
         assert lake._committer._passenger._connection is not None
         monkeypatch.setattr(passenger, "_PATIENCE", 0.2)
-        os.kill(carrier.pid or 0, signal.SIGSTOP)
+        halt(carrier.pid or 0)
         began = time.monotonic()
         lake["t"].append([{"id": 11, "v": 0}])
         assert lake._committer._passenger._connection is None

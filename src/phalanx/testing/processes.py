@@ -1,10 +1,12 @@
 """Real processes that a test starts, stops, resumes and kills."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
@@ -47,16 +49,11 @@ class Process:
 
     def stop(self) -> None:
         """SIGSTOP, and wait until it has stopped."""
-        os.kill(self.pid, signal.SIGSTOP)
-        self.wait_until_stopped()
+        halt(self.pid)
 
     def wait_until_stopped(self, timeout: float = 30) -> None:
         """Wait until it has stopped, by whatever stopped it."""
-        end = time.monotonic() + timeout
-        while self._state() != "T":
-            if time.monotonic() > end:
-                raise AssertionError(f"process {self.pid} did not stop within {timeout} s")
-            time.sleep(0.001)
+        _wait_until_stopped(self.pid, timeout)
 
     def resume(self) -> None:
         """SIGCONT."""
@@ -79,6 +76,25 @@ class Process:
             if stream is not None:
                 stream.close()
 
-    def _state(self) -> str:
-        with open(f"/proc/{self.pid}/stat", encoding="ascii") as file:  # noqa: PTH123
-            return file.read().rpartition(")")[2].split()[0]
+
+def halt(pid: int) -> None:
+    """SIGSTOP, and wait until all threads of a process have stopped: until then they go on, and answer."""
+    os.kill(pid, signal.SIGSTOP)
+    _wait_until_stopped(pid)
+
+
+def _wait_until_stopped(pid: int, timeout: float = 30) -> None:
+    end = time.monotonic() + timeout
+    while set(_states(pid)) != {"T"}:
+        if time.monotonic() > end:
+            raise AssertionError(f"process {pid} did not stop within {timeout} s")
+        time.sleep(0.001)
+
+
+def _states(pid: int) -> Iterator[str]:
+    for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+        with (
+            contextlib.suppress(FileNotFoundError, ProcessLookupError),  # it has ended
+            open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii") as file,  # noqa: PTH123
+        ):
+            yield file.read().rpartition(")")[2].split()[0]
