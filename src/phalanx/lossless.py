@@ -18,6 +18,7 @@ from pyarrow import types
 
 _TAKEN_WHOLE = {kind.id for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.float64())}
 """Kinds of which Arrow itself refuses what does not fit: there is nothing to look for."""
+_WHOLE = {int}
 _Leaves = Iterator[tuple[pa.DataType, pa.DataType]]
 
 
@@ -156,7 +157,8 @@ def require_uncut(values: list[Any], kind: Any) -> None:  # noqa: ANN401 - a typ
     if types.is_dictionary(kind):
         kind = kind.value_type
     if types.is_integer(kind) or types.is_temporal(kind):
-        _require_simple(values, kind)
+        if set(map(type, values)) != _WHOLE:  # what most columns of keys are made of
+            _require_simple(values, kind)
     elif _is_list(kind) and not types.is_floating(kind.value_type):
         require_uncut([value for row in values for value in _inside(row)], kind.value_type)
     elif types.is_map(kind):

@@ -28,7 +28,7 @@ ASKED = {
     "prune": ["files that a second prune finds", "rows lost"],
     "flush": ["pylance (no fsync), merge of 500 rows / Phalanx, disk (fsync): flush"],
     "tail_scan": ["all columns: time written out / with the tail, best"],
-    "opening": ["opening with 1 entries to read", "opening with 500 entries to read"],
+    "opening": ["opening with 1 entries to read", "opening with 250 entries to read"],
     "search": ["latency: Phalanx / Lance", "recall: Phalanx / Lance"],
     "changed": ["latency: with the tail", "wrong answers of 10, asked for what rows are now"],
     "sql": [

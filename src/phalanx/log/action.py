@@ -33,7 +33,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     durability: Literal["disk", "os"] = "disk"
     grace: Annotated[float, Meta(ge=0, le=1e9)] = 600.0
-    checkpoint_every: Annotated[int, Meta(ge=1, le=1_000_000)] = 500
+    checkpoint_every: Annotated[int, Meta(ge=1, le=1_000_000)] = 250
     remembered: Annotated[int, Meta(ge=0, le=1_000_000)] = 10_000
 
 

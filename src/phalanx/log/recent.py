@@ -7,6 +7,8 @@ Three answers: landed there; certainly did not land; too long ago to know.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+import numpy as np
+
 from phalanx.ids import ID_BYTES, TransactionId
 
 
@@ -57,8 +59,10 @@ class Recent:
     def load(cls, size: int, since: int, runs: Sequence[tuple[int, int]], ids: bytes) -> "Recent":
         """The inverse of `dump`."""
         found = cls(size, since)
-        split = iter([TransactionId(ids[at : at + ID_BYTES]) for at in range(0, len(ids), ID_BYTES)])
-        found._landed = {identity: position for position, count in runs for identity in islice(split, count)}
+        if runs:  # all at once: opening a lake does this for thousands
+            positions, counts = np.array(runs, np.int64).T
+            split: list[TransactionId] = np.frombuffer(ids, f"V{ID_BYTES}").tolist()
+            found._landed = dict(zip(split, np.repeat(positions, counts).tolist(), strict=False))
         return found
 
     def __iter__(self) -> Iterator[TransactionId]:

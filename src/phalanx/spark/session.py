@@ -87,14 +87,15 @@ def beside(spark: SparkSession) -> SparkSession:
     """A session with the same settings and functions, and views of its own, of which there are none yet."""
     there: Any = spark
     if hasattr(there, "cloneSession"):  # Spark Connect
-        made = there.cloneSession()
-    else:
-        made = type(there)(there._sc, there._jsparkSession.cloneSession())  # noqa: SLF001 - as its own newSession does
-    for one in made.catalog.listTables():
-        if one.isTemporary:
-            made.catalog.dropTempView(one.name)
-    found: SparkSession = made
-    return found
+        found: SparkSession = there.cloneSession()
+        for one in found.catalog.listTables():
+            if one.isTemporary:
+                found.catalog.dropTempView(one.name)
+        return found
+    copy = there._jsparkSession.cloneSession()  # noqa: SLF001 - as its own newSession does
+    copy.sessionState().catalog().clearTempTables()
+    made: SparkSession = type(there)(there._sc, copy)  # noqa: SLF001
+    return made
 
 
 def chosen(where: str, memory: str | None, log: str, settings: Mapping[str, str]) -> dict[str, str]:
