@@ -33,8 +33,6 @@ _ONE_READ = 1 << 16
 
 _DELETERS, _MANY = 4, 400
 """How many threads delete, and from how many objects on."""
-_WARY = 256
-"""Puts after one that came too late, before which it is looked whether the name is taken."""
 
 
 class LocalStore:
@@ -46,7 +44,6 @@ class LocalStore:
         self.uri = str(root)
         self._syncs = True
         self._broken: str | None = None
-        self._wary = 0
         self._durable_folders: set[str] = set()
         self._nameless = os.path.isdir(_PROCESS_FILES)
 
@@ -75,11 +72,8 @@ class LocalStore:
             except OSError as error:
                 raise self._refusal("write to", self.uri, error) from error
 
-    def was_beaten_to(self, name: str) -> bool:
-        """Whether a name exists already: then a sync can be saved. Looked for while others write here, not by who is alone."""
-        if not self._wary:
-            return False
-        self._wary -= 1
+    def taken(self, name: str) -> bool:
+        """Whether a name exists, at this moment."""
         return os.path.lexists(f"{self.uri}/{name}")
 
     def link(self, source: str, folder_fd: int, name: str, *, lasting: bool = True) -> Put:
@@ -99,7 +93,6 @@ class LocalStore:
                 self._make_folder(folder)
                 os.link(source, target, src_dir_fd=folder_fd, follow_symlinks=True)
         except FileExistsError:
-            self._wary = _WARY
             return Exists()
         except OSError as error:
             raise self._refusal("create", target, error) from error
@@ -342,7 +335,7 @@ class _LocalBlob:
         if not self._synced:
             if self._spoilt is not None:
                 raise self._spoilt
-            if self._store.was_beaten_to(name):
+            if self._store.taken(name):
                 return Exists()
             try:
                 self._store.sync_file(self._fd)
