@@ -411,3 +411,18 @@ def test_what_the_log_says_is_kept_is_not_forgotten(ground: Ground, monkeypatch:
     assert done
     assert ground.process().snapshot(tag="release")["t"].count() == 7
     assert ground.lake.check().whole
+
+
+@pytest.mark.parametrize("tail", [False, True])
+@pytest.mark.parametrize("how", ["at once", "streamed"])
+def test_a_reader_whose_pin_has_lapsed_is_told_so(ground: Ground, how: str, tail: bool) -> None:
+    """Not that the lake is damaged: its files are gone because this process could not say that it needs them."""
+    table = grown(ground, 2)
+    if tail:
+        table.upsert(few(1, v=99))
+    reading = ground.process()["t"]._reading()
+    for path in ground.folder.rglob("*.lance"):
+        path.unlink()
+    reading.held.pin.renewed -= 2 * ground.life
+    with pytest.raises(SnapshotExpiredError, match="could not renew its pin"):
+        reading.table() if how == "at once" else reading.scan().read_all()

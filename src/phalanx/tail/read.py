@@ -54,13 +54,21 @@ class Reading:
         """The same rows, at once."""
         wanted, predicate = self._asked(columns, where, limit)
         segments = self.overlay.segments
-        plain = len(segments) == 1 and segments[0].is_head and not self.overlay.converts
-        if plain and not self.overlay.memory.count() and wanted.names:
+        if len(segments) == 1 and segments[0].is_head and not self.overlay.converts and wanted.names:
             head = segments[0]
             pushed = None if predicate is None else self._pushed(head, predicate)
             if (predicate is None or pushed is not None) and not self._sifted(head, predicate):
-                found = self._version(head).rows_of(wanted.names, where=pushed, without=head.hidden, limit=limit)
-                return found if found.schema.equals(wanted) else found.cast(wanted)
+                # Lance gathers them by itself, which takes a tenth less time than batch by batch through here.
+                try:
+                    found = self._version(head).rows_of(wanted.names, where=pushed, without=head.hidden, limit=limit)
+                except CorruptionError as error:
+                    self._require_pin(error)
+                    raise
+                found = found if found.schema.equals(wanted) else found.cast(wanted)
+                more = self._in_memory(wanted, predicate)
+                if limit is not None:
+                    more = more.slice(0, limit - found.num_rows)
+                return pa.concat_tables([found, more]) if more.num_rows else found
         return self.scan(columns, where, limit).read_all()
 
     def _asked(
@@ -178,10 +186,14 @@ class Reading:
         except CorruptionError as error:
             self._require_pin(error)
             raise
+        yield from self._in_memory(wanted, predicate).to_batches(max_chunksize=batch_size)
+
+    def _in_memory(self, wanted: pa.Schema, predicate: Predicate | None) -> pa.Table:
+        """The rows in memory that match."""
         rows = self.overlay.memory.living()
         if predicate is not None and rows.num_rows:
             rows = rows.filter(predicate.mask(rows))
-        yield from rows.select(wanted.names).to_batches(max_chunksize=batch_size)
+        return rows.select(wanted.names)
 
     def _require_pin(self, error: CorruptionError) -> None:
         """Say what it means that a file is missing, if others may have taken this reader for gone (rule E2)."""
