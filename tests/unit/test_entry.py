@@ -32,7 +32,7 @@ def every_action() -> list[do.Action]:
         do.DropTable(("crm", "turns"), TABLE),
         do.DeregisterTable(("crm", "turns"), TABLE),
         do.ReviveTable(("crm", "turns"), TABLE, {"a": "b"}, 41, 7),
-        do.ReviveTable(("crm", "turns"), TABLE, {}, 41, 7, b"versions", ((1, 1), (3, (1 << 63) - 1))),
+        do.ReviveTable(("crm", "turns"), TABLE, {}, 41, 7, b"versions", ((1, 1), (3, (1 << 63) - 1)), 40),
         do.RenameTable(("crm", "turns"), TABLE, ("turns",)),
         do.PutTag("release", 41, False),
         do.Untag("release"),

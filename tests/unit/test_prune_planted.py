@@ -71,7 +71,7 @@ def test_what_was_deleted_and_is_still_marked_leaks(ground: Ground, monkeypatch:
     """Known bug 10."""
     grown(ground, 2)
     ground.lake["t"].overwrite(bulk(0))
-    monkeypatch.setattr(reach, "is_deleted", lambda *_: False)
+    monkeypatch.setattr(reach, "is_lost", lambda *_: False)
     ground.lake.prune(["t"], keep=1, unconditional=True)
     monkeypatch.undo()
     assert ground.lake.prune(["t"], keep=1, unconditional=True).files
