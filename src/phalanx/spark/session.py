@@ -84,14 +84,14 @@ def session(
 
 
 def beside(spark: SparkSession) -> SparkSession:
-    """A session with the same settings and functions, and views of its own, of which there are none yet."""
+    """A session with the same settings and functions, and views of its own, of which there are none yet.
+
+    On Spark Connect it is a new one, with the server's settings.
+    """
     there: Any = spark
-    if hasattr(there, "cloneSession"):  # Spark Connect
-        found: SparkSession = there.cloneSession()
-        for one in found.catalog.listTables():
-            if one.isTemporary:
-                found.catalog.dropTempView(one.name)
-        return found
+    if not hasattr(there, "_jsparkSession"):
+        fresh: SparkSession = there.newSession()
+        return fresh
     copy = there._jsparkSession.cloneSession()  # noqa: SLF001 - as its own newSession does
     copy.sessionState().catalog().clearTempTables()
     made: SparkSession = type(there)(there._sc, copy)  # noqa: SLF001
