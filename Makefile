@@ -40,8 +40,8 @@ unit: setup
 torture: setup  ## The longer proof: more commits, more seeds, more kills
 	@$(PYTHON) -m pytest -m torture -s --timeout=3000
 
-bench: setup  ## Measure, beside others, in one run: SUITE=log|mixed|tables|ingest|keys|search|sql|upkeep|spark, LAKE=uri, QUICK=1, SET="name=number …"
-	@$(PYTHON) -m bench $(SUITE) $(if $(LAKE),--lake $(LAKE)) $(if $(QUICK),--quick) $(addprefix --set ,$(SET))
+bench: setup  ## Measure, beside others, in one run: SUITE=log|mixed|tables|ingest|keys|search|sql|upkeep|spark, LAKE=uri, OPTION="key=value …", QUICK=1, SET="name=number …"
+	@$(PYTHON) -m bench $(SUITE) $(if $(LAKE),--lake $(LAKE)) $(addprefix --option ,$(OPTION)) $(if $(QUICK),--quick) $(addprefix --set ,$(SET))
 
 docs: setup  ## Write the generated pages of docs/ anew
 	@$(PYTHON) -m scripts.reference

@@ -1,7 +1,7 @@
-"""Opening a lake in whose tail are many small commits, beside reading the entries that opening has to read."""
+"""Opening a lake in whose tail are many small commits, beside reading the entries that it has to read; and the first read."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.frame import Bench, timed
@@ -24,7 +24,9 @@ def measure(bench: Bench) -> Section:
     note = (
         f"{entries:,} entries and more, each of which appends one row, and nothing is flushed. A checkpoint, every {EVERY} "
         "entries, holds the tail as it was then; entries since are read one by one. Opened with a warm page cache; closing "
-        "is not measured. Raw: the files of those entries, opened and read one by one, and nothing else."
+        "is not measured. Raw: the files of those entries, opened and read one by one, and nothing else. First count: the rows "
+        "of the table, counted right after opening, for which its tail is applied, item by item. Second count: the same once "
+        "more. The table has no key, so no row is got by one."
     )
     with bench.section("opening", "Opening a lake with a long tail", note) as section:
         uri = bench.place.new("opening")
@@ -56,23 +58,32 @@ def _append(bench: Bench, uri: str, end: int) -> int:
 def _compete(bench: Bench, section: Section, uri: str, end: int, pending: int) -> None:
     positions = range(checkpoint(bench, uri), end + 1)
     opening, raw = f"open, {end:,} entries", f"raw, the last {len(positions):,} of them"
+    counts = [f"{which} count, {end:,} entries" for which in ("first", "second")]
     figures: dict[str, Value] = {"entries since the checkpoint": len(positions), "rows pending": pending}
     contestants = {
-        opening: _opening(bench, uri, section.series(opening)),
+        opening: _opening(bench, uri, section.series(opening), [section.series(name) for name in counts], pending),
         raw: timed(section.series(raw), _reading(bench, uri, positions)),
     }
     bench.in_turns("opening", bench.pick(30, 3), contestants)
     section.row(opening, {**milliseconds(section.samples[opening]), **figures})
-    section.row(raw, milliseconds(section.samples[raw]))
+    for name in (raw, *counts):
+        section.row(name, milliseconds(section.samples[name]))
     beyond = median(section.samples[opening]) - median(section.samples[raw])
     section.time(f"opening with {len(positions):,} entries to read, beyond reading them, medians", beyond, SOON)
 
 
-def _opening(bench: Bench, uri: str, series: list[float]) -> Callable[[], None]:
+def _opening(
+    bench: Bench, uri: str, series: list[float], counts: Sequence[list[float]], rows: int
+) -> Callable[[], None]:
     def once() -> None:
         began = time.perf_counter()
         lake = open_lake(uri, storage_options=bench.place.options or None)
         series.append(time.perf_counter() - began)
+        for count in counts:
+            began = time.perf_counter()
+            found = lake[TABLE].count()
+            count.append(time.perf_counter() - began)
+            assert found == rows
         lake.close()
 
     return once

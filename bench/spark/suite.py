@@ -6,6 +6,7 @@ from bench.frame import Bench
 from bench.report import Section
 from bench.spark import sections
 from bench.spark.ground import ground
+from bench.spark.others import others
 
 
 def suite(bench: Bench) -> Iterator[Section]:
@@ -14,6 +15,7 @@ def suite(bench: Bench) -> Iterator[Section]:
         yield sections.reading(bench)
         yield sections.writing(bench)
         yield sections.pipelines(bench)
+        yield others(bench)
     finally:
         here = ground(bench)
         here.lake.close()

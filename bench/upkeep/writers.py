@@ -1,20 +1,30 @@
 """Writers of small rows, alone and with `phalanx optimize` at work beside them, as a process of its own."""
 
+import json
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from bench.frame import Bench
-from bench.report import Section, Target, median
+from bench.report import Section, Target, median, milliseconds
 from bench.tables.rows import SCHEMA, batches
 from bench.workers import Crew
 from phalanx import open as open_lake
 
 WRITERS = 2
+BESIDE = "beside optimize"
+
+
+class Round(NamedTuple):
+    """One run of the command: whether it failed, and how many groups it has rewritten."""
+
+    failed: bool
+    rewritten: int
 
 
 @contextmanager
@@ -40,25 +50,32 @@ def section(bench: Bench) -> Section:
     seconds = bench.seconds(60.0, 2.0)
     note = (
         f"{WRITERS} processes upsert one row at a time into a table of {count:,} rows in {parts} fragments, synced; every "
-        f"{seconds / 2:g} seconds by turns alone, and with `phalanx optimize` running. While it runs, fragments are added "
-        "to be rewritten. On two cores the optimizer takes some of the processor from the writers, whatever it does."
+        f"{seconds / 2:g} seconds by turns alone, and with `phalanx optimize` running, again and again; each turn has a lake "
+        "of its own. Steps are single upserts, from call to acknowledgement. On two cores the optimizer takes some of the processor from the writers, whatever it does."
     )
     with bench.section("writers", "Writers beside optimize", note) as found, Crew(WRITERS) as crew:
-        uri = bench.place.new("lake")
-        _load(bench, uri, count, parts)
-        rates: dict[str, list[float]] = {"alone": [], "beside optimize": []}
-        groups = 0
+        rates: dict[str, list[float]] = {"alone": [], BESIDE: []}
+        steps: dict[str, list[float]] = {"alone": [], BESIDE: []}
+        rounds: list[Round] = []
         for turn in range(bench.pick(4, 2)):
             for name in rates if turn % 2 == 0 else reversed(list(rates)):
-                with _optimizing(uri) if name != "alone" else _nothing() as done:
-                    taken = crew.run(writing, (uri, 2 * turn + (name != "alone")), WRITERS, seconds / 2)
+                uri = bench.place.new("lake")  # what one turn has rewritten would be nothing to do for the next
+                _load(bench, uri, count, parts)
+                with _optimizing(uri) if name == BESIDE else _nothing() as done:
+                    taken = crew.run(writing, (uri, turn), WRITERS, seconds / 2)
                 rates[name].append(sum(len(one) for one in taken) / (seconds / 2))
-                groups += sum(done)
+                steps[name] += [step for one in taken for step in one]
+                rounds += done
         for name, some in rates.items():
-            found.row(name, {"rows/s": median(some), "worst rows/s": min(some), "turns": len(some)})
-        found.row("optimize", {"rounds that ended well": groups})
-        found.count("rounds of optimize that failed", 0 if groups else 1, Target("==", 0))
-        beside, alone = (median(rates[name]) for name in ("beside optimize", "alone"))
+            worst = {"worst rows/s": min(some), "turns": len(some)}
+            found.row(
+                name, {"rows/s": median(some), **worst, **milliseconds(steps[name]), "max ms": max(steps[name]) * 1e3}
+            )
+        rewritten = sum(one.rewritten for one in rounds)
+        found.row("optimize", {"rounds": len(rounds), "groups rewritten": rewritten})
+        found.count("rounds of optimize that failed", sum(one.failed for one in rounds), Target("==", 0))
+        found.count("groups that optimize has rewritten", rewritten, Target(">=", 1))
+        beside, alone = (median(rates[name]) for name in (BESIDE, "alone"))
         found.ratio("rows a second beside optimize / alone", beside / alone, Target(">=", 0.8))
     return found
 
@@ -74,22 +91,22 @@ def _load(bench: Bench, uri: str, count: int, parts: int) -> None:
 
 
 @contextmanager
-def _nothing() -> Iterator[list[int]]:
+def _nothing() -> Iterator[list[Round]]:
     yield []
 
 
 @contextmanager
-def _optimizing(uri: str) -> Iterator[list[int]]:
-    """Rounds of the command, one after the other, until the block ends; 1 for each that ended well."""
-    done: list[int] = []
+def _optimizing(uri: str) -> Iterator[list[Round]]:
+    """Rounds of the command, one after the other, until the block ends."""
+    done: list[Round] = []
     stop = threading.Event()
+    command = [sys.executable, "-m", "phalanx", "optimize", uri, "t", "--json"]
 
     def rounds() -> None:
         while not stop.is_set():
-            ended = subprocess.run(
-                [sys.executable, "-m", "phalanx", "optimize", uri, "t"], capture_output=True, check=False
-            )
-            done.append(ended.returncode == 0)
+            ended = subprocess.run(command, capture_output=True, check=False)
+            failed = ended.returncode != 0
+            done.append(Round(failed, 0 if failed else json.loads(ended.stdout)["t"]["rewritten"]))
 
     thread = threading.Thread(target=rounds)
     thread.start()

@@ -58,10 +58,12 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Dropped(msgspec.Struct, frozen=True, array_like=True):
-    """Versions that had been deleted of a table that was dropped, and the position of the drop."""
+    """A table that was dropped: where that landed, its last version, and those that had been deleted."""
 
     position: int
     deleted: tuple[tuple[int, int], ...]
+    place: int
+    version: int
 
 
 class State(msgspec.Struct, frozen=True):
@@ -152,13 +154,14 @@ def _create_table(state: State, landing: Landing, action: do.CreateTable) -> Sta
 
 
 def _drop_table(state: State, landing: Landing, action: do.DropTable) -> State:
-    deleted = state.contents[action.table].deleted
+    held_then = state.contents[action.table]
+    gone = Dropped(landing.position, held_then.deleted, landing.place, held_then.version)
     return msgspec.structs.replace(
         state,
         tables=state.tables.remove(action.name),
         names=state.names.remove(action.table),
         contents=state.contents.remove(action.table),
-        dropped=state.dropped.insert(action.table, Dropped(landing.position, deleted)) if deleted else state.dropped,
+        dropped=state.dropped.insert(action.table, gone),
     )
 
 
@@ -311,7 +314,7 @@ _V = TypeVar("_V")
 class Catalog:
     """The fold as the log wants it: see `phalanx.log.base.Fold`."""
 
-    version = 7
+    version = 9
 
     def empty(self) -> State:
         """See `Fold`."""

@@ -18,6 +18,8 @@ from phalanx.upkeep.flush import flush
 Options = Mapping[str, int | float | str | bool]
 _BUILD_SECONDS = 3600.0
 _OWN = "phalanx_"
+_STEP_OF_RQ = 8
+"""Lance packs a bit of each number: it builds ivf_rq for vectors of 8, 16, 24, … numbers only."""
 _OF_VECTORS = frozenset(
     [
         "metric",
@@ -136,3 +138,7 @@ def _check(schema: pa.Schema, column: str, kind: str, name: object) -> None:
     if not fits:
         needs = "fixed-size vectors" if kind in VECTOR else "text" if kind == "inverted" else "plain values"
         raise InvalidInputError(f"an index of kind {kind} needs a column of {needs}: {column!r} is of type {of}")
+    if kind == "ivf_rq" and of.list_size % _STEP_OF_RQ:
+        raise InvalidInputError(
+            f"an index of kind {kind} needs vectors of a multiple of {_STEP_OF_RQ} numbers: {column!r} has {of.list_size}"
+        )

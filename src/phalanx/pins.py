@@ -17,14 +17,14 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
 from phalanx.clock import SYSTEM, Clock
 from phalanx.errors import PhalanxError, StateError, UnavailableError
 from phalanx.ids import ID_BYTES
-from phalanx.objects import Created, Listed, Store, layout
+from phalanx.objects import Created, Store, layout
 from phalanx.objects.layout import PinName
 
 log = logging.getLogger("phalanx.pins")
@@ -41,8 +41,6 @@ been replaced since stays for as long."""
 _SHARED = 30.0
 """Seconds for which operations that begin share a staging pin: it protects whatever is newer than itself."""
 _TRIES = 3
-_LONG = 86_400.0
-"""Seconds after its end that a pin is left lying, for whoever wants to know."""
 _FIRST = 1.0
 """Seconds after which clocks are compared where that takes requests; elsewhere it is done at once."""
 AHEAD = 60.0
@@ -103,6 +101,10 @@ class Pins:
         self._base: Pin | None = None
         self.before_renewal: Callable[[], bool] = lambda: True
         """What comes first when it is time: to look at the log again, and to let go of what is no longer needed."""
+        self.look: Callable[[], object] = lambda: None
+        """Look at the log again, and nothing else."""
+        self.lets: Callable[[Pin], bool] = lambda _: True
+        """Whether what was staged under a pin still counts, as far as the log is known."""
         self._compared = False
         self.ahead = 0.0
         """Seconds that the clock here was ahead of the store's when they were last compared."""
@@ -112,14 +114,25 @@ class Pins:
         weakref.finalize(self, _take_back, store, self._names, os.getpid())
 
     def staging(self) -> Pin:
-        """A pin for files that are about to be written: hold it until an entry names them, or nobody will."""
+        """A pin for files that are about to be written: hold it until an entry names them, or nobody will.
+
+        A prune that has listed pins before this one is there refuses whoever knew less of the log than itself. So the log is
+        looked at again, and if it has grown meanwhile another pin is put, which says so.
+        """
+        for _ in range(_TRIES):
+            with self._lock:
+                now = self._clock.steady()
+                shared = None if self._staging is None else self._staging()
+                young = now - self._begun <= min(_SHARED, self.life / _RENEWALS)
+                if shared is not None and young and self.lets(shared):
+                    return shared
+                pin = self._put(STAGING, self._end())
+            self.look()
+            if self._end() == pin.position:
+                break
         with self._lock:
-            now = self._clock.steady()
-            shared = None if self._staging is None else self._staging()
-            if shared is None or now - self._begun > min(_SHARED, self.life / _RENEWALS):
-                shared = self._put(STAGING, self._end())
-                self._staging, self._begun = weakref.ref(shared), now
-            return shared
+            self._staging, self._begun = weakref.ref(pin), now
+        return pin
 
     def ready(self) -> Pin:
         """The pin of everything from the end of the log on, as far as it is known: put before somebody looks at it."""
@@ -355,40 +368,3 @@ def _renewing(found: "weakref.ref[Pins]", wake: threading.Event, pause: float) -
         except Exception as error:  # noqa: BLE001 - it is tried again, whatever it was
             log.warning("pins could not be renewed, it is tried again: %s", error)
         del pins
-
-
-class Seen(msgspec.Struct, frozen=True):
-    """A pin as others see it: since when, and when it was renewed last, by the store's clock."""
-
-    kind: str
-    position: int
-    id: str
-    since: float
-    renewed: float
-    life: int
-
-    def expired(self, now: float) -> bool:
-        """Whether whoever put it has not renewed it in time."""
-        return now - self.renewed > self.life
-
-
-def long_dead(listed: Sequence[Listed], now: float, before: int) -> list[str]:
-    """The names of pins of processes that are gone since a day and more, and began before a position."""
-    gone = {one.id for one in seen(listed) if one.position < before and now - one.renewed > one.life + _LONG}
-    return [one.name for one in listed if (pin := layout.pin(one.name)) is not None and pin.id in gone]
-
-
-def seen(listed: Iterable[Listed]) -> list[Seen]:
-    """The pins in a listing. What cannot be understood may protect anything, so it is an error (rule E3)."""
-    found: dict[str, Seen] = {}
-    for one in listed:
-        name = layout.pin(one.name)
-        if name is None or name.kind not in KINDS:
-            raise UnavailableError(
-                f"{one.name} is a pin that this version does not understand, so nothing is pruned: use a newer version"
-            )
-        old = found.get(name.id)
-        since = one.modified if old is None else min(one.modified, old.since)
-        renewed = one.modified if old is None else max(one.modified, old.renewed)
-        found[name.id] = Seen(name.kind, name.position, name.id, since, renewed, name.life)
-    return list(found.values())

@@ -8,15 +8,16 @@ progress of sources stay as they are (rule J2).
 import logging
 from collections.abc import Sequence
 
-from phalanx.catalog import Name, State, Table
+from phalanx.catalog import Dropped, Name, State, Table
 from phalanx.contents import Contents
-from phalanx.errors import ConflictError, NotFoundError, StateError
+from phalanx.errors import ConflictError, NotFoundError, SnapshotExpiredError, StateError
 from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.cursor import View
 from phalanx.log.entry import MAX_TRANSACTIONS
 from phalanx.tail.writeout import write_out
 from phalanx.txn.core import Core, Found, find, locate
+from phalanx.txn.dated import state_before
 from phalanx.versions import Versions, pack_versions
 
 log = logging.getLogger("phalanx")
@@ -30,13 +31,14 @@ def restore(core: Core, past: View[State], names: Sequence[str] | None, *, note:
     held, deadline = core.hold(past.position), core.deadline(timeout)
     for tries in range(ATTEMPTS, 0, -1):
         now, pin = core.refresh(), core.pins.staging()
-        actions = _some(core, past, now, names) if names is not None else _all(core, past, now)
-        if not actions:
-            break
         try:
+            actions = _some(core, past, now, names) if names is not None else _all(core, past, now)
+            if not actions:
+                break
             return core.commit(actions, deadline.left(), note=note or f"restore version {past.position}", pins=[pin])
-        except ConflictError as error:
-            if tries == 1:
+        except (ConflictError, SnapshotExpiredError) as error:
+            # A prune may have passed positions that only tell what is left of a table.
+            if tries == 1 or not core.refresh().state.retained.has(past.position):
                 raise
             log.debug("a restore is planned anew: %s", error)
     del held  # until now: what was there then is named again
@@ -112,31 +114,22 @@ def _revived(core: Core, name: Name, table: Table, past: View[State], now: View[
     """
     retained = now.state.retained
     lowest = max(core.log.oldest(), retained.floor) - 1  # a prune that has decided is still on its way
-    last = _last(core, table.id, max(past.position, lowest), now.position)
-    known = past.state.contents[table.id] if last is None else last[0]
-    version = known.version
-    if last is None:  # it was dropped below the floor: how many versions it had is not known any more
-        version += (lowest - past.position) * MAX_TRANSACTIONS
+    gone = now.state.dropped.get(table.id)
+    last = None if gone is None or gone.position <= lowest else _last(core, table.id, gone)
+    known = last or past.state.contents[table.id]
+    # If the floor has passed the drop, it may not be known any more how many versions it had.
+    version = known.version + (lowest - past.position) * MAX_TRANSACTIONS if gone is None else gone.version
     there = list(known.versions.oldest_first())
-    ends = [*(one.position for one in there[1:]), 0 if last is None else last[1]]
+    ends = [*(one.position for one in there[1:]), 0 if gone is None or last is None else gone.position]
     versions = Versions()
     for one, end in zip(there, ends, strict=True):
         if end > lowest:
             versions = versions.add(one.version, one.position, one.place)
-    gone = now.state.dropped.get(table.id)
     deleted = () if gone is None else gone.deleted
     packed = pack_versions(versions)
     return do.ReviveTable(name, table.id, table.properties, table.created, version, packed, deleted, retained.made)
 
 
-def _last(core: Core, table: str, low: int, high: int) -> tuple[Contents, int] | None:
-    """What a table held when it was dropped, and where that was; None if that is no longer in the log."""
-    if table not in core.log.at(low).state.contents:
-        return None
-    while low + 1 < high:
-        middle = (low + high) // 2
-        if table in core.log.at(middle).state.contents:
-            low = middle
-        else:
-            high = middle
-    return core.log.at(low).state.contents[table], high
+def _last(core: Core, table: str, gone: Dropped) -> Contents | None:
+    """What a table held before the transaction that dropped it."""
+    return state_before(core, gone.position, gone.place).contents.get(table)

@@ -42,18 +42,16 @@ class Retained(msgspec.Struct, frozen=True, array_like=True):
 
 
 def pruned(before: Retained, landing: Landing, action: do.Prune) -> Retained:
-    """What is left after one more prune; several may overlap, and land in any order."""
+    """What is left after one more prune; several may overlap, but none lands that goes less far than one before it."""
     exempt = dict(action.exempt)
     if action.since >= before.since:
         # Who began after the last decision was not concerned by it; all others have to be exempt from every one.
         allowed = [(who, at) for who, at in action.exempt if before.lets((who, at))]
     else:
         allowed = [(who, at) for who, at in before.allowed if at >= action.since or who in exempt]
-    floor = max(before.floor, action.floor)
-    kept = action.kept if action.floor >= before.floor else before.kept
     return Retained(
-        floor,
-        tuple(sorted(one for one in kept if one < floor - 1)),
+        action.floor,
+        tuple(sorted(one for one in action.kept if one < action.floor - 1)),
         max(before.since, action.since),
         tuple(sorted(allowed)),
         max(before.cutoff, action.cutoff),

@@ -147,6 +147,7 @@ JSON = {
     "show": ["lake", "--json"],
     "tables": ["lake", "--json"],
     "namespace": ["lake", "--json"],
+    "property": ["lake", "--json"],
     "create": ["lake", "new", "--schema", "id: int64", "--json"],
     "load": ["lake", "t", "rows.csv", "--json"],
     "query": ["lake", "t", "--count", "--json"],

@@ -27,9 +27,13 @@ def test_prune_explains_each_version_and_file(run: Run, tmp_path: Path) -> None:
     assert "t versions 1 to 2 would go: nothing needs them" in planned
     assert "t version 3 stays: it is the anchor" in planned
     assert "t version 5 stays: it is the newest" in planned
+    assert "would go: 4 entries of the log (" in planned
+    assert "entries of the log from 5 on stay: the 2 newest versions of the lake stay" in planned
+    assert told["floor_why"] in planned
     done = run("prune", lake, "--keep", "2", "--protect", "0", "--explain").out
     assert "t versions 1 to 2 went" in done
     assert done.count(" went (") == planned.count(" would go (") > 0
+    assert "went: 4 entries of the log (" in done
 
 
 def test_a_window_that_would_not_count_is_refused(run: Run, tmp_path: Path) -> None:
@@ -45,3 +49,31 @@ def test_repair_says_whether_it_was_to_do_something(run: Run, tmp_path: Path) ->
     lake = prepared(tmp_path / "lake")
     assert json.loads(run("repair", lake, "--json").out)["dry_run"] is True
     assert json.loads(run("repair", lake, "--yes", "--json").out)["dry_run"] is False
+
+
+def test_a_property_of_the_lake_is_set_shown_and_removed(run: Run, tmp_path: Path) -> None:
+    """What upkeep does by itself is a property: until it is said, what is due is only told."""
+    lake = prepared(tmp_path / "lake")
+    assert "no properties" in run("property", lake).out
+    assert run("property", lake, "upkeep").code != 0
+    assert run("property", lake, "upkeep", "perhaps").code == 2
+    assert run("property", lake, "upkeep", "suggested").out.startswith("upkeep = suggested (version ")
+    assert run("property", lake, "upkeep").out == "suggested\n"
+    assert json.loads(run("property", lake, "--json").out) == {"upkeep": "suggested"}
+    assert run("property", lake, "--remove").code == 2
+    assert "removed property upkeep" in run("property", lake, "upkeep", "--remove").out
+    assert json.loads(run("property", lake, "--json").out) == {}
+
+
+def test_show_says_what_is_due_unless_upkeep_is_off(run: Run, tmp_path: Path) -> None:
+    lake = str(tmp_path / "lake")
+    with phalanx.open(lake, create=True, durability="os") as found:
+        table = found.create_table("t", pa.schema([("id", pa.int64())]))
+        for number in range(40):
+            table.append([{"id": number}], stage=True)
+    due = json.loads(run("show", lake, "--json").out)["due"]
+    assert due
+    assert all(one["table"] == "t" for one in due)
+    assert "due" in run("show", lake).out
+    run("property", lake, "upkeep", "off")
+    assert json.loads(run("show", lake, "--json").out)["due"] == []

@@ -14,6 +14,7 @@ from phalanx.txn import carrying
 from phalanx.txn.carrying import meeting_place
 
 PATIENCE = 60
+MOST_TURNS = 100_000
 
 
 def crowded(lake: Lake) -> Any:
@@ -37,14 +38,24 @@ def version(uri: str) -> int:
         return lake.version
 
 
-def appends(uri: str, number: int, count: int, told: Path | None) -> None:
+def appends(
+    uri: str, number: int, count: int, told: Path | None, enough: Path | None = None, begin: Any = None
+) -> None:
+    """Append rows one by one and tell of each: so many, or as long as there is no file called `enough`.
+
+    With a barrier to `begin` at, all start at once: who commits in turn never meets another.
+    """
     fd = None if told is None else os.open(told, os.O_WRONLY | os.O_APPEND)
     with phalanx.open(uri, timeout=PATIENCE) as lake:
         table = lake["t"]
+        if begin is not None:
+            begin.wait(PATIENCE)
         for turn in range(1, count + 1):
-            table.append([{"id": 1000 * number + turn, "v": 0}])
+            if enough is not None and enough.exists():
+                break
+            table.append([{"id": MOST_TURNS * number + turn, "v": 0}])
             if fd is not None:
-                os.write(fd, b"%d\n" % (1000 * number + turn))
+                os.write(fd, b"%d\n" % (MOST_TURNS * number + turn))
 
 
 def carries(uri: str, begun: Any) -> None:

@@ -18,6 +18,7 @@ from phalanx.testing.processes import halt
 from phalanx.txn import carrying, passenger
 from phalanx.txn.carrying import meeting_place
 from tests.race.carriers import (
+    MOST_TURNS,
     PATIENCE,
     appends,
     carried,
@@ -31,12 +32,13 @@ from tests.race.carriers import (
 
 
 def test_a_carrier_that_stops_answering_is_left_and_does_no_harm_when_it_goes_on(
-    uri: str, monkeypatch: pytest.MonkeyPatch
+    uri: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """It is halted with a request in its hands: the passenger goes by itself, and what the carrier does later is nothing."""
     begun = context().Event()
     carrier = context().Process(target=carries, args=(uri, begun), daemon=True)
     carrier.start()
+    request.addfinalizer(carrier.kill)  # also if this fails while it is halted
     assert begun.wait(PATIENCE)
     with phalanx.open(uri) as lake:
         crowded(lake).append([{"id": 10, "v": 0}])
@@ -57,7 +59,6 @@ def test_a_carrier_that_stops_answering_is_left_and_does_no_harm_when_it_goes_on
                 assert time.monotonic() < end
                 crowded(other).append([{"id": 13, "v": 0}])
         assert ids(lake) == [0, 10, 11, 12, 13]
-    carrier.kill()
 
 
 @pytest.mark.parametrize("welcomes", [False, True])
@@ -89,25 +90,27 @@ def test_a_carrier_that_never_reads_is_left(uri: str, monkeypatch: pytest.Monkey
 
 def test_a_killed_carrier_is_replaced(uri: str, tmp_path: Path) -> None:
     """Six processes write, and whoever carries is killed, three times; what was acknowledged is there, once."""
-    told = tmp_path / "told"
+    told, enough = tmp_path / "told", tmp_path / "enough"
     told.touch()
-    crew = [context().Process(target=appends, args=(uri, number, 60, told), daemon=True) for number in range(6)]
+    given = [(uri, number, MOST_TURNS - 1, told, enough) for number in range(6)]
+    crew = [context().Process(target=appends, args=one, daemon=True) for one in given]
     for process in crew:
         process.start()
     killed = 0
     end = time.monotonic() + PATIENCE
-    while killed < 3 and time.monotonic() < end and any(process.is_alive() for process in crew):
+    while killed < 3 and time.monotonic() < end:
         found = carrier_of(uri)
         if found is not None:
             os.kill(found, signal.SIGKILL)
             killed += 1
         time.sleep(0.05)
+    enough.touch()
     for process in crew:
         process.join(PATIENCE)
     acknowledged = set(map(int, told.read_text().split()))
     with phalanx.open(uri) as lake:
         found_ids = ids(lake)
-    assert killed >= 1, "nobody ever carried"
+    assert killed == 3, "nobody carried"
     assert len(found_ids) == len(set(found_ids))
     assert acknowledged <= set(found_ids)
     assert len(found_ids) - 1 - len(acknowledged) <= killed  # what a killed process had under way may be there, or not

@@ -8,6 +8,7 @@ import pytest
 import phalanx
 from phalanx import Lake
 from tests.race.carriers import (
+    MOST_TURNS,
     PATIENCE,
     appends,
     carried,
@@ -31,15 +32,16 @@ def test_what_is_carried_is_where_the_answer_says_and_is_its_own_writers(pair: t
 
 def test_many_processes_share_entries(uri: str) -> None:
     """Ten processes, twenty appends each, in far fewer entries; all rows once."""
-    before = version(uri)
-    crew = [context().Process(target=appends, args=(uri, number, 20, None)) for number in range(10)]
+    before, begin = version(uri), context().Barrier(10)
+    given = [(uri, number, 20, None, None, begin) for number in range(10)]
+    crew = [context().Process(target=appends, args=one) for one in given]
     for process in crew:
         process.start()
     for process in crew:
         process.join(PATIENCE)
     assert [process.exitcode for process in crew] == [0] * 10
     with phalanx.open(uri) as lake:
-        assert ids(lake) == sorted([0, *(1000 * number + turn for number in range(10) for turn in range(1, 21))])
+        assert ids(lake) == sorted([0, *(MOST_TURNS * number + turn for number in range(10) for turn in range(1, 21))])
         assert lake.version - before < 200
         assert any(change.place for change in lake.history("t", 200))
 

@@ -158,4 +158,5 @@ def test_prune_beside_everything_else(tmp_path: Path) -> None:
         left = {one.why.value for one in again.kept_files}
         assert left == {"a version that is kept is made of it"}, left
         assert lake["t"].count() == len(rows)
+        assert lake.check(deep=True).problems == ()
         assert not [one for one in (tmp_path / "lake" / "kept").rglob("*") if one.is_file()]

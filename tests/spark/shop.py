@@ -3,14 +3,16 @@
 import os
 import signal
 import sys
+from collections.abc import Callable, Iterable, Iterator
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 import phalanx
 from phalanx.spark import Pipeline, added, changes, expect, made, on, run_pipeline, session, whole
 
-KILLED_AT = ("cleaned", "items", "daily", "commit", "landed")
-"""Where a driver is killed: in one of the steps, before the commit, or right after it."""
+KILLED_AT = ("cleaned", "expected", "items", "task", "totals", "daily", "commit", "landed")
+"""Where a driver is killed: in one of the steps, while rows are checked, by a task that writes, before or right after the commit."""
 
 
 def pipeline(kill_at: str = "") -> Pipeline:
@@ -21,7 +23,12 @@ def pipeline(kill_at: str = "") -> Pipeline:
         if where == kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    @shop.step(reads=[added("orders")], writes="cleaned", create=True, expect=[expect.not_null("id", "amount")])
+    def checked(_: DataFrame) -> None:
+        die("expected")
+
+    expected = [expect.not_null("id", "amount"), expect.custom(checked)]
+
+    @shop.step(reads=[added("orders")], writes="cleaned", create=True, expect=expected)
     def cleaned(orders: DataFrame) -> DataFrame:
         die("cleaned")
         return orders.where("amount is not null")
@@ -29,7 +36,8 @@ def pipeline(kill_at: str = "") -> Pipeline:
     @shop.step(reads={"rows": made("cleaned")}, writes="items", create=True, key="id", mode="upsert")
     def items(rows: DataFrame) -> DataFrame:
         die("items")
-        return rows.selectExpr("id", "amount * 2 as double", "who")
+        made = rows.selectExpr("id", "amount * 2 as double", "who")
+        return made.mapInArrow(ending(os.getpid()), made.schema) if kill_at == "task" else made
 
     shop.sql(
         "totals",
@@ -48,6 +56,16 @@ def pipeline(kill_at: str = "") -> Pipeline:
         return orders.groupBy(orders["_change_type"].alias("what")).count()
 
     return shop
+
+
+def ending(driver: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A task that kills the driver when it has given its rows: whoever writes them is not told that there are no more."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        os.kill(driver, signal.SIGKILL)
+
+    return run
 
 
 def prepare(lake: phalanx.Lake, count: int = 30) -> None:
@@ -78,6 +96,14 @@ def main(uri: str, kill_at: str) -> None:
     """A driver that runs the pipeline once, and dies where it is told to."""
     with phalanx.open(uri) as lake:
         there = on(lake, session("local[2]", memory="1g", settings={"spark.sql.shuffle.partitions": "2"}))
+        if kill_at == "totals":
+            ask = SparkSession.sql
+
+            def asking(spark: SparkSession, query: str) -> None:
+                ask(spark, query)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            SparkSession.sql = asking  # type: ignore[method-assign,assignment] # a step of SQL has no function of its own
         if kill_at in {"commit", "landed"}:
             commit = lake.core.committer.commit
 

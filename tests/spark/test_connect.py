@@ -37,17 +37,29 @@ with phalanx.open(sys.argv[1], create=True) as lake:
     frame.write.format("phalanx").option("lake", sys.argv[1]).option("table", "t").mode("append").save()
     print("written", lake["t"].count(), lake["log"].count(), lake["t"].count("s = 'x'"))
     print("changes", there.changes("t", since=before).count())
+    words = phalanx.spark.Pipeline("words")
+    words.sql("twice", "select id, concat(s, s) as s from t", reads={"t": phalanx.spark.added("t")}, writes="twice", create=True)
+
+    @words.step(reads={"made": phalanx.spark.made("twice")}, writes="counts", create=True)
+    def counts(made):
+        return made.groupBy("s").count()
+
+    for number in (1, 2):
+        ran = phalanx.spark.run_pipeline(there, words)
+        print("run", ran.number, [step.rows for step in ran.steps], lake["twice"].count(), ran.version == lake.version)
+        lake["t"].append([{"id": 300 + number, "s": "new"}])
 spark.stop()
 """
 
 
 def test_a_session_of_spark_connect_reads_and_writes(tmp_path: Path) -> None:
-    """Frames, views, upserts, the data source, changes, and a transaction over two tables."""
+    """Frames, views, upserts, the data source, changes, a transaction over two tables, and a pipeline."""
     variables = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = run_program(PROGRAM, str(tmp_path / "lake"), cwd=tmp_path, **variables)
     assert done.returncode == 0, done.stderr[-4000:]
-    said = [line for line in done.stdout.splitlines() if line.startswith(("read", "sql", "written", "changes"))]
-    assert said == ["read 100 10", "sql 1", "written 105 2 5", "changes 15"]
+    said = [line for line in done.stdout.splitlines() if line.startswith(("read", "sql", "written", "changes", "run"))]
+    runs = ["run 1 [105, 98] 105 True", "run 2 [1, 1] 106 True"]
+    assert said == ["read 100 10", "sql 1", "written 105 2 5", "changes 15", *runs]
 
 
 @pytest.mark.timeout(600)

@@ -126,8 +126,8 @@ EFFECTS: list[tuple[do.Action, Callable[[State], object], object, object]] = [
 ]
 ALSO: dict[type, set[str]] = {
     do.CreateTable: {"tables", "names", "contents"},
-    do.DropTable: {"tables", "names", "contents"},
-    do.DeregisterTable: {"tables", "names", "contents", "deregistered"},
+    do.DropTable: {"tables", "names", "contents", "dropped"},
+    do.DeregisterTable: {"tables", "names", "contents", "deregistered", "dropped"},
     do.ReviveTable: {"tables", "names", "contents"},
     do.RenameTable: {"tables", "names"},
     do.Prune: {"contents", "retained"},

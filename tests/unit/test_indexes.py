@@ -1,6 +1,7 @@
 """Declared indexes: built for what is there, kept covering, dropped; and no answer ever depends on them."""
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,10 +16,11 @@ from phalanx.errors import AlreadyExistsError, InvalidInputError, NotFoundError
 from phalanx.lake import Lake
 from phalanx.log import item as it
 from phalanx.table import Table
+from phalanx.tables.index import VECTOR
 from phalanx.tail.lookup import KEY_INDEX as KEY
 from tests.unit.covering import asked, coverage, covered, head, held, opened
 
-SIZE = 4
+SIZE = 8
 SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
@@ -36,6 +38,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "ivf_flat": ("x", {"num_partitions": 2}),
     "ivf_pq": ("x", {"num_partitions": 1, "num_sub_vectors": 2}),
     "ivf_sq": ("x", {"num_partitions": 2}),
+    "ivf_rq": ("x", {"num_partitions": 2}),
+    "ivf_hnsw_flat": ("x", {"num_partitions": 2}),
     "ivf_hnsw_sq": ("x", {"num_partitions": 2}),
     "ivf_hnsw_pq": ("x", {"num_partitions": 1, "num_sub_vectors": 2}),
 }
@@ -83,6 +87,8 @@ def test_an_index_of_every_kind_is_built_at_once_and_kept_covering(lake: Lake, k
     info = table.indexes()[-1]
     assert (info.name, info.column, info.kind, info.options) == (f"{column}_{kind}", column, kind, options)
     assert (info.segments, info.fragments, info.of) == (1, 1, 1)
+    types = {one.index_type.lower() for one in head(lake, "t").dataset.describe_indices()}
+    assert types - {"btree"} == {kind} - {"btree"}  # what Lance has built, beside the key's
     table.append(rows(300, first=300))
     assert table.indexes()[-1].of == 1
     lake.flush("t")
@@ -90,6 +96,25 @@ def test_an_index_of_every_kind_is_built_at_once_and_kept_covering(lake: Lake, k
     lake.optimize("t")
     assert set(coverage(lake, "t").values()) == {(1, 1)}
     assert table.count() == 600
+    if kind in VECTOR:  # both lots of rows have the same vectors
+        found = table.search(rows(300)[7]["x"], k=2, nprobes=2, refine_factor=50)
+        assert sorted(found["id"].to_pylist()) == [7, 307]
+
+
+def test_every_kind_that_lance_has_for_vectors_can_be_declared(lake: Lake) -> None:
+    """Lance lists them when it is asked for one that it lacks: each is known here, and built by the test above."""
+    made(lake, 20)
+    with pytest.raises(NotImplementedError, match="index types supported") as told:
+        head(lake, "t").dataset.create_index_uncommitted("x", "IVF", fragment_ids=[0])
+    assert {one.lower() for one in re.findall(r"IVF_\w+", str(told.value))} == VECTOR <= set(KINDS)
+
+
+def test_vectors_of_a_length_that_a_kind_cannot_take_are_refused_before_there_is_one(lake: Lake) -> None:
+    """Otherwise an index that is declared on an empty table would be warned of for ever, and never built."""
+    table = lake.create_table("v", pa.schema([("x", pa.list_(pa.float32(), 12))]))
+    with pytest.raises(InvalidInputError, match="a multiple of 8 numbers: 'x' has 12"):
+        table.create_index("x", "ivf_rq")
+    assert table.indexes() == []
 
 
 def test_an_index_is_kept_covering_by_the_background(lake: Lake) -> None:

@@ -138,7 +138,7 @@ MATRIX = """
     ann claims of t    E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . V . .
     bob claims of t    E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . V . . .
     prune v1 of t      E . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . . V . . . U U . . . . . . . .
-    prune below 6      E . . . . . . . . . U U U . . . . . . . . . . . . . . . . . . . . . V . . . . . . . . . . . . .
+    prune below 6      E . . . . . . . . . U U U . . . . . . . . . . . . . . . . . . . . . V . . . . . . . . . . . V .
 """
 ROWS = {line[4:22].strip(): line[22:].split() for line in MATRIX.strip("\n").splitlines()}
 

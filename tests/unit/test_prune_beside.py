@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import phalanx
+from phalanx.clock import SYSTEM, Deadline
 from phalanx.errors import ConflictError, SnapshotExpiredError, StagingExpiredError, StateError, UnavailableError
 from phalanx.objects.local import LocalStore
 from phalanx.txn.bulk import Cargo, Small
@@ -117,6 +118,89 @@ def test_a_writer_whose_pin_expired_has_to_stage_again(tmp_path: Path) -> None:
     ground.close()
 
 
+@pytest.mark.parametrize("given", ["a table", "a stream"])
+def test_rows_that_are_still_there_are_written_again_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """A statement on its own stages again, unless its rows came by a stream, which is over."""
+    ground = Ground(tmp_path, life=60.0)
+    table = grown(ground, 2)
+    old = ground.store()
+    pruner, writer = ground.process(old), ground.process()
+    real, done = writer.core.commit, list[int]()
+
+    def commit(*given: Any, **more: Any) -> int:
+        if not done:
+            done.append(1)
+            old.ahead = 3600.0
+            assert pruner.prune(keep=10, protect=0).files
+            old.ahead = 0.0
+        return real(*given, **more)
+
+    monkeypatch.setattr(writer.core, "commit", commit)
+    rows = bulk(10**6)
+    if given == "a table":
+        writer["t"].append(rows)
+    else:
+        with pytest.raises(StagingExpiredError, match="write it again"):
+            writer["t"].append(rows.to_reader())
+    assert done
+    assert table.count() == (3 if given == "a table" else 2) * BULK
+    assert ground.lake.check().whole
+    ground.close()
+
+
+def test_a_prune_that_has_not_seen_a_writers_pin_does_not_refuse_it(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It began when the log was longer than what the writer knew of it, and before the writer's pin was there."""
+    table = grown(ground, 1)
+    for number in range(3):
+        table.overwrite(bulk(0, number))
+    writer, other = ground.process(), ground.process()
+    ground.lake.core.pins.renew()
+    pins = writer.core.pins
+    real, runs = pins._put, list[Any]()
+
+    def put(kind: str, *given: Any) -> Any:
+        if kind == "staging" and not runs:
+            other["t"].append(few(-7))
+            options = pruning.Options(protect=0, anchor=False)
+            runs.append(pruning._Run(other.core, options, Deadline.after(SYSTEM, 60.0)))
+        return real(kind, *given)
+
+    with writer.transaction() as txn:
+        monkeypatch.setattr(pins, "_put", put)
+        txn["t"].append(bulk(10**6))
+        runs[0].go()
+        assert other.core.log.view.state.retained.since  # whoever knew less, and is not exempt, has to stage again
+    assert ground.lake["t"].count() == 2 * BULK + 1
+    assert ground.lake.check().whole
+
+
+def test_a_prune_begins_again_if_another_has_deleted_what_it_looks_at(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one has not raised the floor: a manifest that is missing now is not damage."""
+    grown(ground, 4)
+    other = ground.process()
+    for lake in (ground.lake, other):
+        lake.refresh()
+        lake.core.pins.renew()
+    real, done = pruning._Run._garbage, list[int]()
+
+    def garbage(run: Any, *given: Any) -> Any:
+        if not done and run._core is ground.lake.core:
+            done.append(1)
+            assert other.prune("t", keep=1, protect=0).files
+        return real(run, *given)
+
+    monkeypatch.setattr(pruning._Run, "_garbage", garbage)
+    ground.lake.prune("t", keep=3, protect=0)
+    assert done
+    assert ground.lake.check().whole
+
+
 def test_a_job_that_renews_its_pin_may_take_longer_than_any_window(tmp_path: Path) -> None:
     """Known bug 6."""
     ground = Ground(tmp_path, life=60.0)
@@ -214,33 +298,6 @@ def test_a_snapshot_outlives_its_handle_but_pins_nothing(ground: Ground) -> None
     assert not [
         one for one in (ground.folder / "pins").iterdir() if not ground.lake._core.pins.owns(one.name.split("-")[2])
     ]
-
-
-def test_what_another_prune_kept_for_a_tag_stays(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow prune forgets what was kept for tags that are gone, while a newer one keeps a version for a tag it never saw."""
-    slow, other = ground.lake, ground.process()
-    table = slow.create_table("t", SCHEMA)
-    for number in range(10):
-        table.append(few(number))
-    real = pruning.forget_kept
-    ran: list[int] = []
-
-    def forget(core: Any, *given: Any) -> None:
-        if core is slow.core and not ran:
-            ran.append(1)
-            other.tag("release", version=other.refresh().version - 3)
-            for number in range(5):
-                other["t"].append(few(100 + number))
-            for lake in (slow, other):
-                lake.core.pins.renew()
-            other.prune(keep=1, protect=0)
-        real(core, *given)
-
-    monkeypatch.setattr(pruning, "forget_kept", forget)
-    slow.prune(keep=6, protect=0)
-    assert ran
-    assert ground.process().snapshot(tag="release")["t"].count() == 8
-    assert slow.check().whole
 
 
 def test_a_reader_of_a_version_that_is_kept_by_itself_keeps_no_more(ground: Ground) -> None:

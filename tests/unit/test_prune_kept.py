@@ -1,14 +1,16 @@
 """What prunes keep below the floor, beside each other and beside readers: the log says what it is, and it is there."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from phalanx.clock import SYSTEM, Deadline
 from phalanx.errors import SnapshotExpiredError
 from phalanx.upkeep import prune as pruning
-from tests.unit.pruning import SCHEMA, Ground, few, grown
+from tests.unit.pruning import SCHEMA, Ground, bulk, few, grown
 
 
 @pytest.fixture
@@ -85,31 +87,53 @@ def test_a_prune_does_not_keep_what_another_has_let_go(ground: Ground, monkeypat
     del held
 
 
-def test_what_the_log_says_is_kept_is_not_forgotten(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kept by a prune that went further, after this one had looked at the log, and before it looked at what is kept."""
+class BrokenOffError(Exception):
+    """Somebody has killed a prune."""
+
+
+@pytest.mark.parametrize("killed_at", ["raise_floor", "sweep", None])
+def test_a_prune_that_goes_less_far_than_another_decides_anew(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, killed_at: str | None
+) -> None:
+    """The other one keeps what this one has never seen: it stays, whatever the other has done of it by now."""
     table = ground.lake.create_table("t", SCHEMA)
-    for number in range(10):
-        table.append(few(number))
-    other = ground.process()
-    other.tag("release", version=other.version - 3)
-    for lake in (ground.lake, other):
+    for number in range(8):
+        table.overwrite(bulk(number))
+    position = ground.lake.version - 6
+    ground.lake.tag("release", version=position)
+    further = ground.process()
+    for lake in (ground.lake, further):
         lake.refresh()
         lake.core.pins.renew()
-    log, done = ground.lake.core.log, []
+    run = pruning._Run(further.core, pruning.Options(keep=1, protect=0), Deadline.after(SYSTEM, 60.0))
+    ground.lake.untag("release")
+    log, done = ground.lake.core.log, list[int]()
     real = log.oldest
 
+    def kill(*_: Any) -> Any:
+        raise BrokenOffError
+
     def oldest() -> int:
+        """The other prune lands after this one has looked at the log, and before it looks at what is kept."""
         found = real()
         if not done:
             done.append(1)
-            other.prune(keep=1, protect=0)
+            with monkeypatch.context() as planted:
+                if killed_at is not None:
+                    planted.setattr(further.core.log, killed_at, kill)
+                with nullcontext() if killed_at is None else pytest.raises(BrokenOffError):
+                    run.go()
         return found
 
     monkeypatch.setattr(log, "oldest", oldest)
-    ground.lake.prune(keep=7, protect=0)
+    ground.lake.prune(keep=4, protect=0)
     assert done
-    assert ground.process().snapshot(tag="release")["t"].count() == 7
-    assert ground.lake.check().whole
+    lake = ground.process()
+    if lake.core.log.view.state.retained.has(position):
+        lake.tag("again", version=position)
+        lake.prune(keep=1, protect=0)
+        assert lake.snapshot(tag="again")["t"].to_arrow() == bulk(1)
+    assert lake.check().problems == ()
 
 
 @pytest.mark.parametrize("tail", [False, True])
@@ -125,3 +149,30 @@ def test_a_reader_whose_pin_has_lapsed_is_told_so(ground: Ground, how: str, tail
     reading.held.pin.renewed -= 2 * ground.life
     with pytest.raises(SnapshotExpiredError, match="could not renew its pin"):
         reading.table() if how == "at once" else reading.scan().read_all()
+
+
+def test_what_another_prune_kept_for_a_tag_stays(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow prune forgets what was kept for tags that are gone, while a newer one keeps a version for a tag it never saw."""
+    slow, other = ground.lake, ground.process()
+    table = slow.create_table("t", SCHEMA)
+    for number in range(10):
+        table.append(few(number))
+    real = pruning.forget_kept
+    ran: list[int] = []
+
+    def forget(core: Any, *given: Any) -> int:
+        if core is slow.core and not ran:
+            ran.append(1)
+            other.tag("release", version=other.refresh().version - 3)
+            for number in range(5):
+                other["t"].append(few(100 + number))
+            for lake in (slow, other):
+                lake.core.pins.renew()
+            other.prune(keep=1, protect=0)
+        return real(core, *given)
+
+    monkeypatch.setattr(pruning, "forget_kept", forget)
+    slow.prune(keep=6, protect=0)
+    assert ran
+    assert ground.process().snapshot(tag="release")["t"].count() == 8
+    assert slow.check().whole

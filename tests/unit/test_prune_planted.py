@@ -17,7 +17,7 @@ from phalanx.pins import Pins
 from phalanx.retained import Retained
 from phalanx.tables.files import Kind
 from phalanx.testing import Process
-from phalanx.txn import conflict
+from phalanx.txn import conflict, kept
 from phalanx.upkeep import garbage, prune, reach, retention
 from phalanx.upkeep.retention import Needs
 from tests.unit.pruning import BULK, SCHEMA, Ground, bulk, few, grown, live
@@ -53,6 +53,75 @@ def test_a_writers_pin_that_is_not_seen_is_told_to_stage_again_and_without_the_f
     committed_after_a_prune()
     with pytest.raises(CorruptionError, match="missing"):
         table.to_arrow()
+
+
+def test_a_pin_that_is_not_renewed_makes_a_long_job_stage_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known bug 6: the job takes longer than its pin lives, and nobody renews it."""
+    ground = Ground(tmp_path, life=60.0)
+    grown(ground, 2)
+    old = ground.store()
+    pruner, writer = ground.process(old), ground.process()
+    monkeypatch.setattr(Pins, "_renew", lambda *_: None)
+    with pytest.raises(phalanx.StagingExpiredError), writer.transaction() as txn:  # noqa: PT012 - the commit is what fails
+        txn["t"].append(bulk(10**6))
+        old.ahead = 3600.0
+        writer.core.pins.renew()
+        assert pruner.prune(keep=10, protect=0).files
+    ground.close()
+
+
+def test_the_base_of_a_write_that_nobody_protects_is_gone(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known bug 11: without anchor and pin, a change that was begun on a version finds nothing there."""
+    table = grown(ground, 2)
+    writer = ground.process()
+    monkeypatch.setattr(prune, "FROM", "nobody")
+    monkeypatch.setattr(retention, "FROM", "nobody")
+    with pytest.raises(PhalanxError, match=r"missing|no longer|deleted"), writer.transaction() as txn:  # noqa: PT012
+        begun = txn["t"]
+        assert begun.count() == 2 * BULK
+        for number in range(2):
+            table.overwrite(bulk(0, number))
+        assert ground.lake.prune(keep=1, unconditional=True).files
+        begun.update({"v": "v + 1"}, where="v = 1")
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_of_two_prunes_at_once_the_one_that_goes_less_far_does_not_bring_back_what_is_gone(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, *, planted: bool
+) -> None:
+    """Known bug 14: without the rule for it, the log says that versions can be read which the other one has removed."""
+    table = ground.lake.create_table("t", SCHEMA)
+    for number in range(8):
+        table.overwrite(bulk(number))
+    other = ground.process()
+    for lake in (ground.lake, other):
+        lake.refresh()
+        lake.core.pins.renew()
+    if planted:
+        rules = [one for one in conflict.RULES[do.Prune] if one is not kept.prune_overtaken]
+        monkeypatch.setitem(conflict.RULES, do.Prune, tuple(rules))
+    real, floors = prune._Run._commit, list[int]()
+
+    def commit(run: Any, *given: Any) -> int:
+        if run._core is not ground.lake.core:
+            return real(run, *given)
+        if not floors:
+            floors.append(1)
+            other.prune(keep=1, unconditional=True)
+            floors.append(other.core.log.view.state.retained.floor)
+        landed = real(run, *given)
+        floors.append(run._core.refresh().state.retained.floor)
+        if planted and len(floors) == 3:
+            assert run._core.log.view.state.retained.has(floors[1] - 2)
+            with pytest.raises(PhalanxError):
+                ground.process().snapshot(version=floors[1] - 2)["t"].to_arrow()
+        return landed
+
+    monkeypatch.setattr(prune._Run, "_commit", commit)
+    ground.lake.prune(keep=5, unconditional=True)
+    assert (floors != sorted(floors)) is planted
 
 
 def test_a_reader_that_is_not_seen_loses_its_files(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:

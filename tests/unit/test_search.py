@@ -118,7 +118,7 @@ def test_the_nearest_rows_are_found_wherever_they_are(
                 require_nearest(found, there, query, metric, k, fits)
 
 
-@pytest.mark.parametrize("kind", ["ivf_pq", "ivf_sq", "ivf_hnsw_sq"])
+@pytest.mark.parametrize("kind", ["ivf_pq", "ivf_sq", "ivf_hnsw_flat", "ivf_hnsw_sq"])
 def test_an_approximate_index_tells_true_distances_of_rows_that_are_there(lake: Lake, kind: str) -> None:
     """Which rows are nearest may be approximate; what is told of them is exact, and none of them is stale."""
     chance = np.random.default_rng(5)

@@ -1,4 +1,4 @@
-"""Verbs on the lake as a whole: init, tables, namespace, tag."""
+"""Verbs on the lake as a whole: init, tables, namespace, property, tag."""
 
 from typing import Annotated
 
@@ -81,6 +81,32 @@ def namespace(
         else:
             at = found.create_namespace(name, pairs(prop, "--property"))
             show({"created": name, "committed": at}, as_json, lambda: plain(f"created namespace {name} (version {at})"))
+
+
+def properties(
+    lake: LakeArgument,
+    key: Annotated[str | None, typer.Argument(help="The property; without one, all are listed.")] = None,
+    value: Annotated[str | None, typer.Argument(help="What it becomes; without one, it is shown.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove it: the default counts again.")] = False,
+    option: StorageOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List properties of the lake, or set one."""
+    if remove and (key is None or value is not None):
+        raise InvalidInputError("--remove needs a property, and no value: phalanx property LAKE KEY --remove")
+    with opened(lake, option) as found:
+        held = found.properties()
+        if key is None:
+            none = "no properties: phalanx property LAKE KEY VALUE sets one"
+            show(held, as_json, lambda: grid(["property", "value"], list(held.items()), none))
+        elif value is None and not remove:
+            if key not in held:
+                raise NotFoundError(f"property {key!r} is not set: the default counts")
+            show({key: held[key]}, as_json, lambda: plain(held[key]))
+        else:
+            at = found.set_property(key, value)
+            said = f"removed property {key}" if remove else f"{key} = {value}"
+            show({"property": key, "value": value, "committed": at}, as_json, lambda: plain(f"{said} (version {at})"))
 
 
 def tag(

@@ -31,7 +31,10 @@ def index(
     create: Annotated[str | None, typer.Option(metavar="COLUMN", help="Index this column, and keep it so.")] = None,
     kind: Annotated[
         str,
-        typer.Option(help="btree, bitmap, inverted (full text), ivf_flat, ivf_pq, ivf_sq, ivf_hnsw_pq, ivf_hnsw_sq."),
+        typer.Option(
+            help="btree, bitmap, inverted (full text), "
+            "ivf_flat, ivf_pq, ivf_sq, ivf_rq, ivf_hnsw_flat, ivf_hnsw_pq, ivf_hnsw_sq."
+        ),
     ] = "btree",
     name: Annotated[str | None, typer.Option(help="Name of the new index; COLUMN_KIND without one.")] = None,
     setting: Annotated[

@@ -38,7 +38,7 @@ def prune(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say of each version and file why it goes or stays.")
+        bool, typer.Option("--explain", help="Say of each version and file, and of the log, why it goes or stays.")
     ] = False,
     option: StorageOption = None,
     as_json: JsonOption = False,
@@ -77,6 +77,8 @@ def _told(done: Pruned, names: dict[str, str], *, dry_run: bool, explain: bool) 
         "version": done.version,
         "floor": done.floor,
         "entries": done.entries,
+        "log": done.log,
+        "floor_why": done.why,
         "versions": done.versions,
         "files": done.files,
         "bytes": done.bytes,
@@ -105,10 +107,28 @@ def _explained(done: Pruned, names: dict[str, str], gone: str) -> Iterator[str]:
         for first, last in ranges:
             many = f"version {first} {gone}" if first == last else f"versions {first} to {last} {gone}"
             yield plain(f"{name} {many}: nothing needs {'it' if first == last else 'them'}")
+    for what in _parts_of_the_log(done):
+        yield plain(f"{gone}: {what}")
+    yield plain(f"entries of the log from {done.floor} on stay: {done.why}")
     for verb, files in ((gone, done.removed), ("stays", done.kept_files)):
         for one in files:
             said = f"{verb} ({shown_size(one.size)}): {one.why.value}"
             yield plain(f"{names.get(one.table, one.table)}/{one.name} {said}")
+
+
+def _parts_of_the_log(done: Pruned) -> Iterator[str]:
+    """What goes of the log, and with it, each with its number."""
+    log = done.log
+    if log.entries:
+        many = f"{log.entries:,} {'entry' if log.entries == 1 else 'entries'} of the log ({shown_size(log.bytes)})"
+        yield f"{many}, below position {done.floor}"
+    for what, count in (("checkpoint", log.checkpoints), ("older floor", log.floors)):
+        if count:
+            yield f"{counted(count, what)}, below position {done.floor}"
+    if log.kept:
+        yield f"{counted(log.kept, 'version')} that had been kept below the floor, and that nobody needs any more"
+    if log.pins:
+        yield f"{counted(log.pins, 'pin')} of processes that are long gone"
 
 
 def _said(done: Pruned, names: dict[str, str], *, dry_run: bool, explain: bool) -> Iterator[str]:

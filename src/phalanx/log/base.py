@@ -74,7 +74,7 @@ class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     position: Annotated[int, Meta(ge=1)]
     chain: Annotated[bytes, Meta(min_length=frame.DIGEST_BYTES, max_length=frame.DIGEST_BYTES)]
     time: Annotated[int, Meta(ge=0)]
-    recent: tuple[int, int, list[tuple[int, int]], bytes]
+    recent: tuple[int, int, bytes, bytes]
     state: bytes
     extra: dict[str, Any] = {}
 

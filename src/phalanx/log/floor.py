@@ -37,7 +37,11 @@ class Trimmed(msgspec.Struct, frozen=True):
     floor: int
     entries: int
     bytes: int
+    """Of the entries."""
     waiting: int
+    checkpoints: int = 0
+    floors: int = 0
+    """Checkpoints and older floors that went with them."""
 
 
 class Freshness:
@@ -125,9 +129,12 @@ def sweep(store: Store, grace: float, below: int | None = None) -> Trimmed:
     store.delete([found.name for found in dead])
     for folder in _folders(dead, settled):
         store.remove_folder(folder)
-    store.delete(_older(store.list(layout.CHECKPOINT), settled))
-    store.delete(found.name for position, found in floors.items() if position < settled)
-    return Trimmed(max(floors), len(dead), sum(found.size for found in dead), max(floors) - settled)
+    checkpoints = _older(store.list(layout.CHECKPOINT), settled)
+    store.delete(checkpoints)
+    passed = [found.name for position, found in floors.items() if position < settled]
+    store.delete(passed)
+    size = sum(found.size for found in dead)
+    return Trimmed(max(floors), len(dead), size, max(floors) - settled, len(checkpoints), len(passed))
 
 
 def _floors(store: Store) -> dict[int, Listed]:

@@ -18,7 +18,18 @@ Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Manifest = Annotated[int, Meta(ge=0)]
 """Lance's number of a detached version."""
 Sql = Annotated[str, Meta(max_length=MAX_SQL)]
-IndexKind = Literal["btree", "bitmap", "inverted", "ivf_flat", "ivf_pq", "ivf_sq", "ivf_hnsw_pq", "ivf_hnsw_sq"]
+IndexKind = Literal[
+    "btree",
+    "bitmap",
+    "inverted",
+    "ivf_flat",
+    "ivf_pq",
+    "ivf_sq",
+    "ivf_rq",
+    "ivf_hnsw_flat",
+    "ivf_hnsw_pq",
+    "ivf_hnsw_sq",
+]
 Column = Annotated[str, Meta(min_length=1, max_length=1 << 10)]
 Claimant = Annotated[str, Meta(min_length=1, max_length=1 << 8)]
 """Who rewrites: one run of one process."""

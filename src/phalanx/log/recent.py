@@ -4,12 +4,14 @@ A writer that finds its position below the floor cannot read it any more; this i
 Three answers: landed there; certainly did not land; too long ago to know.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import numpy as np
 
 from phalanx.ids import ID_BYTES, TransactionId
+
+_NUMBER = "<i8"
 
 
 class Recent:
@@ -45,24 +47,20 @@ class Recent:
         twin._landed = dict(self._landed)
         return twin
 
-    def dump(self) -> tuple[int, int, list[tuple[int, int]], bytes]:
-        """Size, since, runs of (position, how many ids), and all ids in order."""
-        runs: list[tuple[int, int]] = []
-        for position in self._landed.values():
-            if runs and runs[-1][0] == position:
-                runs[-1] = (position, runs[-1][1] + 1)
-            else:
-                runs.append((position, 1))
-        return self._size, self.since, runs, b"".join(self._landed)
+    def dump(self) -> tuple[int, int, bytes, bytes]:
+        """Size, since, runs, and all ids in order; runs are positions, then how many ids each has, 8 bytes a number."""
+        positions = np.fromiter(self._landed.values(), _NUMBER, len(self._landed))
+        first = np.flatnonzero(np.diff(positions, prepend=0))
+        counts = np.diff(first, append=len(positions)).astype(_NUMBER)
+        return self._size, self.since, positions[first].tobytes() + counts.tobytes(), b"".join(self._landed)
 
     @classmethod
-    def load(cls, size: int, since: int, runs: Sequence[tuple[int, int]], ids: bytes) -> "Recent":
-        """The inverse of `dump`."""
+    def load(cls, size: int, since: int, runs: bytes, ids: bytes) -> "Recent":
+        """The inverse of `dump`: all at once, because opening a lake does this for thousands."""
         found = cls(size, since)
-        if runs:  # all at once: opening a lake does this for thousands
-            positions, counts = np.array(runs, np.int64).T
-            split: list[TransactionId] = np.frombuffer(ids, f"V{ID_BYTES}").tolist()
-            found._landed = dict(zip(split, np.repeat(positions, counts).tolist(), strict=False))
+        positions, counts = np.frombuffer(runs, _NUMBER).reshape(2, -1)
+        split: list[TransactionId] = np.frombuffer(ids, f"V{ID_BYTES}").tolist()
+        found._landed = dict(zip(split, np.repeat(positions, counts).tolist(), strict=False))
         return found
 
     def __iter__(self) -> Iterator[TransactionId]:

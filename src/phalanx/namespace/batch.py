@@ -25,7 +25,8 @@ from phalanx.namespace.adopt import adopt, staged
 from phalanx.namespace.materialise import forget, keep, public
 from phalanx.namespace.wire import Request, field, table_id
 from phalanx.objects import layout
-from phalanx.pins import AT, FROM, STAGING, Pin, seen
+from phalanx.pinned import seen
+from phalanx.pins import AT, FROM, STAGING, Pin
 from phalanx.tables.manifest import Manifest, managed_name
 from phalanx.txn.commit import refusal
 from phalanx.txn.conflict import judge_action

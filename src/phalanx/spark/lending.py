@@ -20,7 +20,8 @@ from phalanx.errors import PhalanxError, StateError, UnavailableError
 from phalanx.ids import ID_BYTES
 from phalanx.objects import Store, Unknown, layout
 from phalanx.objects.layout import PINS, PinName
-from phalanx.pins import AT, FROM, LIFE, STAGING, Pin, seen
+from phalanx.pinned import seen
+from phalanx.pins import AT, FROM, LIFE, STAGING, Pin
 from phalanx.spark.reach import Reach
 from phalanx.txn.core import Core
 

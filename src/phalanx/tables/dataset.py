@@ -47,6 +47,8 @@ _treemaps: "dict[int, tuple[weakref.ref[Ids], bytes]]" = {}
 _SCALAR = {"BTree", "Bitmap"}
 _METADATA_CACHE = 256 << 20
 _INDEX_CACHE = 512 << 20
+_READAHEAD = 2 * pa.cpu_count()  # batches at once: Lance leaves a core to others, and of two cores that is half
+_LARGE = 1 << 16  # rows of a batch where single rows are left out of many: a sixth less time than with usual ones
 
 
 class Version:
@@ -158,8 +160,10 @@ class Version:
         row_ids: bool = False,
     ) -> pa.Table:
         """As `scan` of all fragments, at once: what Lance puts together itself need not go through Python in pieces."""
+        size = _LARGE if without is not None and len(without) else None
+        scanner = self._scanner(columns, where, without, None, None, limit, row_ids=row_ids, batch_size=size)
         with speaking("reading a table"):
-            return self._scanner(columns, where, without, None, None, limit, row_ids=row_ids).to_table()
+            return scanner.to_table()
 
     def _scanner(
         self,
@@ -182,6 +186,7 @@ class Version:
                 with_row_id=row_ids,
                 fragments=chosen,
                 batch_size=batch_size,
+                batch_readahead=_READAHEAD,
                 prefilter=True if where is not None else None,
                 row_addr_blocklist=treemap(without) if without is not None and len(without) else None,
                 row_addr_allowlist=treemap(only) if only is not None else None,

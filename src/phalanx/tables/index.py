@@ -19,7 +19,7 @@ from phalanx.tables.speaking import speaking
 _TOO_FEW = "KMeans cannot train"
 """What Lance says where there are fewer usable vectors (no nulls, no zeros for the cosine) than partitions."""
 
-VECTOR = frozenset({"ivf_flat", "ivf_pq", "ivf_sq", "ivf_hnsw_pq", "ivf_hnsw_sq"})
+VECTOR = frozenset({"ivf_flat", "ivf_pq", "ivf_sq", "ivf_rq", "ivf_hnsw_flat", "ivf_hnsw_pq", "ivf_hnsw_sq"})
 
 
 class Spec(Protocol):

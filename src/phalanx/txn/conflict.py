@@ -228,7 +228,7 @@ RULES: Mapping[type, tuple[Rule, ...]] = {
     do.Untag: (_tag_missing,),
     do.SetProperty: (),
     do.Progress: (_progress_behind,),
-    do.Prune: (kept.pruned_by_itself, kept.prune_too_far, kept.prune_needed),
+    do.Prune: (kept.pruned_by_itself, kept.prune_too_far, kept.prune_overtaken, kept.prune_needed),
     **dict.fromkeys(get_args(it.Rowwise), (_table_gone, _columns_changed)),
     it.Alter: (_table_gone, _altered_meanwhile),
     it.Restore: (_table_gone, kept.source_expired),

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 
@@ -64,6 +64,7 @@ class Core:
         self.datasets = Datasets(files, self.pins, lambda: log.view.state.properties)
         self.overlays = Overlays(self.datasets)
         self.pins.before_renewal = self._before_renewal
+        self.pins.look, self.pins.lets = self._look, self._lets
 
     def refresh(self) -> View[State]:
         """The newest state; what it names is pinned before it is looked at (rule E2)."""
@@ -72,6 +73,15 @@ class Core:
         view = self.log.refresh()
         pin.checked = True
         return view
+
+    def _look(self) -> None:
+        """See how far the log has got, as far as it can be seen."""
+        with suppress(PhalanxError):
+            self.log.refresh()
+
+    def _lets(self, pin: Pin) -> bool:
+        """Whether no prune, as far as is known, has taken a staging pin for expired."""
+        return self.log.view.state.retained.lets((bytes.fromhex(pin.id), pin.position))
 
     def _before_renewal(self) -> bool:
         """Who does nothing for a while must not hold up others: it moves on with the log all the same.
@@ -154,8 +164,8 @@ class Core:
         try:
             yield
         except (CorruptionError, UnavailableError) as error:
-            retained = self.refresh().state.retained
-            if all(retained.lets((bytes.fromhex(pin.id), pin.position)) for pin in pins):
+            self.refresh()
+            if all(self._lets(pin) for pin in pins):
                 raise
             raise StagingExpiredError(
                 "files that were written for this change were pruned, because its pin was not renewed in time: write it again"

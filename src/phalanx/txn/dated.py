@@ -49,11 +49,14 @@ def at_version(core: Core, here: Found, at: Landed) -> Found:
 
 
 def _at_version(core: Core, here: Found, at: Landed) -> Found:
+    """As it was when the next one landed, because that is what prune keeps of it: a flush may have moved its rows since."""
     lowest = core.log.oldest() - 1
+    following = next(here.contents.versions.oldest_first(at.version), None)
+    if following is not None and following.position > lowest:
+        found = _before(core, here, following)
+        if found is not None and found.contents.version == at.version:
+            return found  # otherwise it was dropped in between, and is back
     if at.position < lowest:  # what made it is no longer in the log
-        last, view = here.contents.versions.at(lowest), core.log.at(lowest)
-        if last is not None and last.version == at.version and here.table.id in view.state.names:
-            return locate(view, here.table.id)
         return _kept(core, here, at)
     found = locate(core.log.at(at.position), here.table.id)
     if found.contents.version == at.version:
@@ -67,6 +70,25 @@ def _at_version(core: Core, here: Found, at: Landed) -> Found:
         if landing.place == at.place:
             break
     return locate(View(at.position, walked.time, state), here.table.id)
+
+
+def _before(core: Core, here: Found, following: Landed) -> Found | None:
+    """The table just before a version of it landed; None if it was not there."""
+    view = core.log.at(following.position - 1)
+    if following.place:
+        view = View(view.position, view.time, state_before(core, following.position, following.place))
+    return locate(view, here.table.id) if here.table.id in view.state.names else None
+
+
+def state_before(core: Core, position: int, place: int) -> State:
+    """The lake just before one of the transactions of an entry."""
+    walked = next(iter(core.log.walk(position - 1, position)))
+    state = walked.before.state
+    for landing, transaction in walked.landings:
+        if landing.place == place:
+            break
+        state = step(state, landing, transaction)
+    return state
 
 
 def keep_version(core: Core, name: tuple[str, ...], table: Table, contents: Contents, time: int) -> None:

@@ -80,8 +80,15 @@ def prune_too_far(state: State, action: do.Prune, position: int) -> Conflict | N
     return Conflict(Kind.MISSING, f"the floor cannot be {action.floor}: the lake is at version {position - 1}")
 
 
+def prune_overtaken(state: State, action: do.Prune, position: int) -> Conflict | None:
+    """Another prune has gone further meanwhile, and may keep what this one knows nothing of: it has to be decided anew."""
+    if action.floor >= state.retained.floor:
+        return None
+    return Conflict(Kind.VOID, f"another prune has raised the floor to {state.retained.floor}", state.retained.made)
+
+
 def prune_needed(state: State, action: do.Prune, position: int) -> Conflict | None:
-    """Somebody has tagged meanwhile what it would let go: it has to be decided anew."""
+    """Somebody has tagged meanwhile what it would let go, or let go of what it would keep: decided anew as well."""
     for tag, named in sorted(state.tags.items()):
         passed = named.position < action.floor - 1 and named.position not in action.kept
         if passed and state.retained.has(named.position):

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from phalanx.data import conform, source
-from phalanx.errors import SchemaChangedError
+from phalanx.data import Source, conform, source
+from phalanx.errors import SchemaChangedError, StagingExpiredError
 from phalanx.expr import plan_assignments, plan_predicate
 from phalanx.log import action as do
 from phalanx.log import item as it
@@ -48,11 +48,20 @@ class Statements:
                 lambda: self._land(rows, shape, replace=replace),
                 lambda: self.put(rows.rows, progress, stage_it=False, what=what, replace=replace),
             )
+        try:
+            return self._put_large(rows, shape, progress, what, replace=replace)
+        except (SchemaChangedError, StagingExpiredError):
+            # They were made ready for other columns, or a prune has let go of them: written again, if they still can be.
+            if not _repeatable(data):
+                raise
+            self._core.refresh()
+        return self.put(data, progress, stage_it, what, replace=replace)
+
+    def _put_large(self, rows: Source, shape: Shape, progress: Progress | None, what: str, *, replace: bool) -> int:
+        """Stage rows that were made ready for these columns, and commit them."""
         found = self._found()
-        if found.shape.layout != shape.layout:  # they were made ready for columns that it does no longer have
-            if isinstance(data, Iterator | pa.RecordBatchReader):  # and have been read in part
-                raise SchemaChangedError("the columns of the table have changed since this was begun: run it again")
-            return self.put(data, progress, stage_it, what, replace=replace)
+        if found.shape.layout != shape.layout:
+            raise SchemaChangedError("the columns of the table have changed since this was begun: run it again")
         held = self._core.hold(found.position, of=found)  # its keys are looked up when all rows are staged
         large = stage(found, rows, self._core.datasets, progress)
         if not replace:
@@ -125,3 +134,11 @@ class Statements:
 
     def _found(self) -> Found:
         return locate(self._core.refresh(), self._shape.table)
+
+
+def _repeatable(data: object) -> bool:
+    """Whether rows that were read once can be read again: what is not known to be so may be empty by then."""
+    if isinstance(data, Mapping):
+        return not any(isinstance(column, Iterator) for column in data.values())
+    frame = type(data).__module__.partition(".")[0] in {"pandas", "polars"} and hasattr(data, "columns")
+    return frame or isinstance(data, pa.Table | pa.RecordBatch | list | tuple)

@@ -17,7 +17,8 @@ from phalanx.log.check import Cause, Checked, Problem
 from phalanx.log.check import check as check_log
 from phalanx.log.cursor import View
 from phalanx.objects import Listed, layout
-from phalanx.pins import KINDS, Hold, Seen, seen
+from phalanx.pinned import Seen, seen
+from phalanx.pins import KINDS, Hold
 from phalanx.tables.guard import DETACHED
 from phalanx.tables.manifest import Manifest
 from phalanx.txn.core import Core

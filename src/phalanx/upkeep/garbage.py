@@ -38,6 +38,19 @@ class File(msgspec.Struct, frozen=True):
     why: Why = Why.GOES
 
 
+class Cleared(msgspec.Struct, frozen=True):
+    """What went of the log, and with it; `bytes` are those of the entries."""
+
+    entries: int = 0
+    bytes: int = 0
+    checkpoints: int = 0
+    floors: int = 0
+    kept: int = 0
+    """Positions and versions that had been kept below the floor, and that nobody needs any more."""
+    pins: int = 0
+    """Pins whose processes have been gone for a day."""
+
+
 class Protection(msgspec.Struct, frozen=True):
     """From which stamps on files stay: because of the window, and because of writers that have pinned."""
 
@@ -130,4 +143,4 @@ class _Needed:
         if kind_of(name) is not Kind.MANAGED or self._contents is None or "#" in name:
             return False
         version = int(name.rpartition("/")[2].partition(".")[0])
-        return version <= self._contents.version and not is_deleted(self._contents, version)
+        return self._contents.versions.of(version) is not None and not is_deleted(self._contents, version)

@@ -55,26 +55,33 @@ def kept_states(core: Core, wanted: set[int]) -> list[tuple[str, State]]:
     return found
 
 
-def forget_kept(core: Core, names: Iterable[str], newest: State, exactly: set[int]) -> None:
-    """Remove what was kept for tags and pins that are gone, and of versions that were deleted."""
+def forget_kept(core: Core, names: Iterable[str], newest: State, exactly: set[int], pinned: set[str]) -> int:
+    """Remove what was kept for tags and pins that are gone, and of versions that were deleted; how many that were.
+
+    Versions of a table that somebody reads stay, whatever became of the table.
+    """
     gone: list[str] = []
     for name in names:
         position, version = layout.kept_position(name), layout.version_kept(name)
-        if position is not None and position - 1 not in exactly:
-            gone.append(name)
-        elif version is not None:
-            now = newest.contents.get(version[0])
-            pinned = now is not None and version[1] in {
-                held.version for one in exactly if (held := now.versions.at(one)) is not None
-            }
-            if now is None or (is_deleted(now, version[1]) and not pinned):
-                gone.append(name)
+        needed = position is None or position - 1 in exactly
+        if version is not None:
+            needed = name in pinned or is_listed(newest, *version)
+        gone += [] if needed else [name]
     core.store.delete(gone)
+    return len(gone)
+
+
+def is_listed(state: State, table: str, version: int) -> bool:
+    """Whether a version of a table can still be asked for: a table that was dropped and is back may not list all it had."""
+    contents = state.contents.get(table)
+    return contents is not None and contents.versions.of(version) is not None and not is_deleted(contents, version)
 
 
 def is_pinned(name: str, state: State, exactly: set[int]) -> bool:
-    """Whether somebody reads a version of a table that is kept by itself."""
-    version = layout.version_kept(name)
+    """Whether somebody reads what is kept here: the lake at a position, or a version of a table."""
+    position, version = layout.kept_position(name), layout.version_kept(name)
+    if position is not None:
+        return position - 1 in exactly
     if version is None or version[0] not in state.contents:
         return False
     found = [state.contents[version[0]].versions.at(one) for one in exactly]

@@ -14,6 +14,7 @@ at what others need ends it before anything is deleted. Ages are the store's sta
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Literal, get_args
 
 import msgspec
@@ -26,11 +27,12 @@ from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.entry import Landing
 from phalanx.objects import layout
-from phalanx.pins import AT, FROM, STAGING, Seen, long_dead, seen
+from phalanx.pinned import Seen, long_dead, pins_listed, seen
+from phalanx.pins import AT, FROM, STAGING
 from phalanx.tables.manifest import MANAGED
 from phalanx.txn.core import Core
-from phalanx.upkeep.garbage import File, Garbage, Protection, sort_out
-from phalanx.upkeep.kept import Replaced, forget_kept, is_pinned, kept_states, replaced
+from phalanx.upkeep.garbage import Cleared, File, Garbage, Protection, sort_out
+from phalanx.upkeep.kept import Replaced, forget_kept, is_listed, is_pinned, kept_states, replaced
 from phalanx.upkeep.reach import Manifests, Reach, walk
 from phalanx.upkeep.retention import Decision, Needs, Wish, decide
 
@@ -82,6 +84,9 @@ class Pruned(msgspec.Struct, frozen=True):
     kept_versions: dict[str, dict[int, str]]
     going: dict[str, tuple[tuple[int, int], ...]] = {}
     """The versions that go, from first to last, by table."""
+    log: Cleared = Cleared()
+    why: str = ""
+    """Why entries from the floor on stay."""
 
 
 def prune(core: Core, options: Options, deadline: Deadline) -> Pruned:
@@ -99,7 +104,7 @@ def prune(core: Core, options: Options, deadline: Deadline) -> Pruned:
         except (SnapshotExpiredError, CorruptionError) as error:
             if not run.overtaken():
                 raise
-            log.debug("another prune has raised the floor meanwhile, this one begins again: %s", error)
+            log.debug("another prune has landed meanwhile, this one begins again: %s", error)
         run = None
     raise ConflictError(
         f"what was to be pruned was tagged, or pruned by others, {ATTEMPTS} times meanwhile: no file was deleted, try again"
@@ -118,10 +123,11 @@ class _Run:
         self._manifests = Manifests(self._store)
         self._removes = options.files and options.mode != "background"
         self._files = list(self._listed()) if self._removes else []
-        self._pins = seen(self._store.list(layout.PINS))
+        self._pins = seen(pins_listed(self._store))
         self._floor = core.log.oldest()
         self._kept = [one.name for one in core.store.list(layout.KEPT)]
         self._replaced: list[Replaced] = []
+        self._landed: int | None = None
 
     def _listed(self) -> Iterator[File]:
         """The files of all tables, or of those that were asked for."""
@@ -146,8 +152,9 @@ class _Run:
                     yield File(table, name, one.size, one.modified)
 
     def overtaken(self) -> bool:
-        """Whether another prune has removed entries that this one was about to read."""
-        return self._core.log.oldest() > self._floor
+        """Whether another prune has landed meanwhile: entries and manifests that this one was about to read may be gone."""
+        known = self._view.state.retained.made, self._landed
+        return self._core.refresh().state.retained.made not in known or self._core.log.oldest() > self._floor
 
     def waits_for_the_dead(self) -> bool:
         """Whether writers are gone that began at the very end of the log: nothing there tells yet that it is long ago."""
@@ -158,7 +165,8 @@ class _Run:
         """An entry that decides nothing, and that everybody has seen who begins after it."""
         retained = self._view.state.retained
         action = do.Prune(retained.floor, 0, 0, retained.kept, by_itself=self._how.by_itself)
-        self._core.committer.commit(self._core.intent([action], self._deadline, note="prune"))
+        with suppress(ConflictError):  # another prune has landed, which is an entry too
+            self._core.committer.commit(self._core.intent([action], self._deadline, note="prune"))
 
     def go(self) -> Pruned:
         """Decide, and do it."""
@@ -174,21 +182,21 @@ class _Run:
         same = decision.floor <= state.retained.floor and set(state.retained.kept) <= set(decision.kept)
         idle = same and not first.garbage and not decision.going
         if self._how.dry_run or (idle and self._nothing_left(decision)):
-            entries = max(0, decision.floor - self._floor)
-            return self._told(None, decision, entries, named, first.garbage, first.kept)
-        landed = None if idle else self._commit(decision, first)
+            would = self._would_clear(decision.floor) if self._how.dry_run else Cleared()
+            return self._told(None, decision, would, named, first.garbage, first.kept)
+        landed = self._landed = None if idle else self._commit(decision, first)
         if not self._removes:
-            return self._told(landed, decision, 0, named, [], [])
-        entries, last = self._carry_out(decision, {one.table for one in first.garbage})
+            return self._told(landed, decision, Cleared(), named, [], [])
+        cleared, last = self._carry_out(decision, {one.table for one in first.garbage})
         gone = [one for one in first.garbage if (one.table, one.name) not in last]
         self._delete(gone)
-        return self._told(landed, decision, entries, named, gone, first.kept)
+        return self._told(landed, decision, cleared, named, gone, first.kept)
 
     def _told(
         self,
         landed: int | None,
         decision: Decision,
-        entries: int,
+        log: Cleared,
         versions: dict[str, int],
         gone: list[File],
         kept: list[File],
@@ -196,12 +204,15 @@ class _Run:
         size, floor, names = sum(one.size for one in gone), decision.floor, self._view.state.names
         going = {".".join(names[table]): ranges for table, ranges in decision.going.items()}
         files = tuple(gone), tuple(kept)
-        return Pruned(landed, floor, entries, versions, len(gone), size, *files, decision.staying, going)
+        return Pruned(
+            landed, floor, log.entries, versions, len(gone), size, *files, decision.staying, going, log, decision.why
+        )
 
     def _decide(self) -> Decision:
         how, view = self._how, self._view
         needs = Needs.of(view.state, self._alive(self._pins))
         if how.mode == "sweep":
+            self._due()  # who has pinned something is gone only by a clock that can be believed
             marked = view.state.retained
             wish = Wish(1, view.position, anchor=False, tables=frozenset())
             kept = decide(view.state, view.position, marked.floor, wish, needs).kept
@@ -271,10 +282,18 @@ class _Run:
         )
         return self._core.committer.commit(self._core.intent([action], self._deadline, note="prune"))
 
-    def _carry_out(self, decision: Decision, tables: Iterable[str]) -> tuple[int, set[tuple[str, str]]]:
-        """Everything after the decision but deleting files: entries that went, and files that turned out to be needed."""
+    def _would_clear(self, floor: int) -> Cleared:
+        """What would go of the log."""
+        dead = self._core.store.list(layout.LOG, before=layout.entry(floor)) if floor > self._floor else []
+        old = [at for one in self._core.store.list(layout.CHECKPOINT) if (at := layout.checkpoint_position(one.name))]
+        pins = long_dead(self._store.list(layout.PINS), self._now, self._view.position)
+        size, passed = sum(one.size for one in dead), sum(at < floor for at in old)
+        return Cleared(len(dead), size, passed, int(floor > self._floor), 0, len(pins))
+
+    def _carry_out(self, decision: Decision, tables: Iterable[str]) -> tuple[Cleared, set[tuple[str, str]]]:
+        """Everything after the decision but deleting files: what went of the log, and files that turned out to be needed."""
         core = self._core
-        late = self._alive(seen(pins := self._store.list(layout.PINS)))
+        late = self._alive(seen(pins := pins_listed(self._store)))
         self._files += self._shown_since(tables)
         exactly = {one.position for one in late if one.kind == AT} | set(decision.kept)
         since = min([one.position for one in late if one.kind == FROM], default=decision.floor)
@@ -284,12 +303,15 @@ class _Run:
         self._keep_versions(view.state, floor, same=same)
         core.log.raise_floor(floor, self._deadline, [one for one in exactly if one < floor - 1])
         both = {one.id: one for one in (*self._pins, *late)}.values()
-        still = self._garbage(view, floor, kept_states(core, exactly), [], both)
-        # Of what was there when this run began: what another prune has kept since is for tags that this one has not seen.
-        forget_kept(core, self._kept, view.state, exactly | set(view.state.retained.kept))
-        self._store.delete(long_dead(pins, self._now, self._view.position))
+        found = kept_states(core, exactly)
+        still = self._garbage(view, floor, found, [], both)
+        pinned = {name for name, state in found if is_pinned(name, state, exactly)}
+        forgotten = forget_kept(core, self._kept, view.state, exactly, pinned)
+        dead = long_dead(pins, self._now, self._view.position)
+        self._store.delete(dead)
         swept = core.log.sweep(floor)
-        return swept.entries, {(one.table, one.name) for one in still.kept}
+        cleared = Cleared(swept.entries, swept.bytes, swept.checkpoints, swept.floors, forgotten, len(dead))
+        return cleared, {(one.table, one.name) for one in still.kept}
 
     def _came_back(self, newest: State) -> bool:
         """Whether tables are there again that had been dropped when it was looked up which versions stay."""
@@ -306,7 +328,8 @@ class _Run:
 
     def _nothing_left(self, decision: Decision) -> bool:
         """Whether nothing is left of an earlier prune that was broken off."""
-        return self._floor >= min(decision.floor, self._view.state.retained.floor)
+        raised = self._floor >= min(decision.floor, self._view.state.retained.floor)
+        return raised and not self._core.store.list(layout.LOG, before=layout.entry(self._floor))
 
     def _garbage(
         self,
@@ -324,11 +347,14 @@ class _Run:
         lowest = max(min(floor - 1, floor if since is None else since), self._floor - 1, 1)
         exactly = {one.position for one in alive if one.kind == AT}
         pinned = [state for one in sorted(exactly) if (state := self._at(one)) is not None]
-        pinned += [state for name, state in kept if is_pinned(name, state, exactly)]
         marked = Reach(view.state)
         for name, state in kept:
-            if (alone := layout.version_kept(name)) is None or alone[0] in view.state.contents:
+            alone, position = layout.version_kept(name), layout.kept_position(name)
+            listed = alone is not None and is_listed(view.state, *alone)
+            if listed or (position is not None and view.state.retained.has(position - 1)):
                 marked.state(state)
+            if is_pinned(name, state, exactly):
+                marked.spare(state)
         for table, contents in passed:
             marked.contents(table, contents)
         for state in pinned:

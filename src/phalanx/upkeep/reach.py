@@ -38,6 +38,11 @@ class Reach:
         for table, contents in state.contents.items():
             self.contents(table, contents, spare=spare)
 
+    def spare(self, state: State) -> None:
+        """What readers have pinned and the log has let go: as far as it is still there."""
+        for table, contents in state.contents.items():
+            self.spared.setdefault(table, set()).update(_parts(contents))
+
     def contents(self, table: str, contents: Contents, *, spare: bool = False) -> None:
         """A table at one moment, unless that version was deleted; with `spare`, even then."""
         if is_lost(self._newest, table, contents.version):

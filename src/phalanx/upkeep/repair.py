@@ -14,7 +14,8 @@ from phalanx.clock import environment
 from phalanx.errors import UnavailableError
 from phalanx.log.check import Cause, Problem
 from phalanx.objects import Store, Unknown, layout
-from phalanx.pins import KINDS, seen
+from phalanx.pinned import seen
+from phalanx.pins import KINDS
 from phalanx.tables.guard import guard
 from phalanx.txn.core import Core
 from phalanx.upkeep.check import EVERYTHING, Report, check, pin_names

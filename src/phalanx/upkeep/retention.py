@@ -12,7 +12,8 @@ import msgspec
 
 from phalanx.catalog import State
 from phalanx.contents import Contents, is_deleted
-from phalanx.pins import AT, FROM, Seen
+from phalanx.pinned import Seen
+from phalanx.pins import AT, FROM
 from phalanx.versions import Landed
 
 
@@ -49,6 +50,8 @@ class Decision(msgspec.Struct, frozen=True):
     kept: tuple[int, ...]
     going: dict[str, tuple[tuple[int, int], ...]]
     staying: dict[str, dict[int, str]]
+    why: str = "nothing new is decided"
+    """Why the floor does not rise further."""
 
 
 def decide(state: State, end: int, floor: int, wish: Wish, needs: Needs) -> Decision:
@@ -63,15 +66,22 @@ def decide(state: State, end: int, floor: int, wish: Wish, needs: Needs) -> Deci
             ranges = tuple(_ranges(one.version for one, _ in there if one.version not in reasons))
             going |= {table.id: ranges} if ranges else {}
             staying[".".join(name)] = reasons
-    raised = floor if wish.tables is not None else _floor(end, floor, wish, needs)
+    raised, why = (floor, "only some tables were asked for") if wish.tables is not None else _floor(end, wish, needs)
+    raised, why = (raised, why) if raised >= floor else (floor, "a prune before has raised it this far")
     # A reader may have pinned where a version of its table is kept by itself, and the lake is not.
     kept = tuple(sorted(one for one in needs.exactly if one < raised - 1 and state.retained.has(one)))
-    return Decision(raised, kept, going, staying)
+    return Decision(raised, kept, going, staying, why)
 
 
-def _floor(end: int, floor: int, wish: Wish, needs: Needs) -> int:
-    since = end if needs.since is None else needs.since
-    return max(floor, min(wish.due + 1, since + 1, end - wish.keep + 1, end))
+def _floor(end: int, wish: Wish, needs: Needs) -> tuple[int, str]:
+    """How far the floor can rise, and what stands in its way."""
+    limits = [
+        (end, "the last entry always stays"),
+        (end - wish.keep + 1, f"the {wish.keep} newest versions of the lake stay"),
+        (wish.due + 1, "what follows is younger than the window"),
+        *([] if needs.since is None else [(needs.since + 1, "a reader or writer has pinned what follows")]),
+    ]
+    return min(limits, key=lambda limit: limit[0])
 
 
 def live(contents: Contents) -> list[tuple[Landed, int | None]]:
