@@ -15,13 +15,14 @@ from phalanx.tables.dataset import Version
 from phalanx.tables.index import segments
 from phalanx.tail import apply, memory, read
 from phalanx.tail.cache import Overlays
+from phalanx.tail.folded import Folded
 from phalanx.tail.overlay import Overlay, Segment
 from phalanx.tail.read import Reading
 from phalanx.tail.search import Search
 from phalanx.txn import touched
 
 _get, _get_many, _by_vector = Reading.get, Reading.get_many, Search.by_vector
-_nearest, _rows_with_keys = Version.nearest, read.rows_with_keys
+_nearest, _rows_with_keys, _overlay = Version.nearest, read.rows_with_keys, Folded.overlay
 
 
 def _on_disk(reading: Reading) -> Reading:
@@ -48,6 +49,11 @@ def _written_before(overlays: Overlays, overlay: Overlay) -> Version:
     return overlays.datasets.open(overlay.shape.table, overlay.head.manifest)
 
 
+def _for_any_head(folded: Folded, contents: contents.Contents) -> Overlay | None:
+    standing = {"manifest": contents.head.manifest, "generation": contents.generation, "first": contents.first}
+    return _overlay(msgspec.structs.replace(folded, **standing), contents) if folded.until >= contents.first else None
+
+
 def _only_whole(head: Version, old: frozenset[int]) -> bool:
     """Segments keep rows that are gone when the deletion file goes that tells so."""
     return any(one.fragments & old and not old <= one.fragments for one in segments(head))
@@ -65,6 +71,7 @@ MISTAKES: dict[str, tuple[object, str, object]] = {
     "hidden rows are searched": (Version, "nearest", _near_with_hidden),
     "words are looked for in the head alone": (Overlays, "written_out", _written_before),
     "an index keeps rows that are gone": (rewrite, "_unfit", _only_whole),
+    "a tail that was applied to another head is taken": (Folded, "overlay", _for_any_head),
 }
 
 MET_BY = {

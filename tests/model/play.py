@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from phalanx.tail import keys, lookup, memory
+from phalanx.tail import cache, keys, lookup, memory
 from phalanx.txn import bulk, draft
 from tests.model.machine import Machine
 from tests.model.questions import Diverged
@@ -20,7 +20,7 @@ STEPS = 120
 
 @contextmanager
 def _tight(seed: int) -> Iterator[None]:
-    """Half of the runs: keys are looked up in indexes, memory is tidied up, and rows are staged, all from a few rows on."""
+    """Half of the runs: keys are looked up in indexes, memory is tidied up, rows are staged and tails shared from a few rows on."""
     few = random.Random(seed).random() < 0.5
     with ExitStack() as stack:
         for module, name, value in (
@@ -31,6 +31,7 @@ def _tight(seed: int) -> Iterator[None]:
             (memory, "_MOST_CHUNKS", 2),
             (bulk, "INLINE_ROWS", 4),
             (draft, "INLINE_ROWS", 4),
+            (cache, "LONG", 1),
         ):
             if few:
                 stack.enter_context(patch.object(module, name, value))

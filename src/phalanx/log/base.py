@@ -67,6 +67,9 @@ class Base(msgspec.Struct, Generic[S], frozen=True):
     time: int
     recent: Recent
     state: S
+    folded: bytes = b""
+    """What somebody has worked out from the state already, so that others need not. A checkpoint may have it; what it
+    means is not known here."""
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -78,6 +81,8 @@ class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     state: bytes
     extra: dict[str, Any] = {}
 
+
+_FOLDED = "folded"
 
 _encoder = msgspec.msgpack.Encoder(order="sorted")
 _decoder = msgspec.msgpack.Decoder(_Body)
@@ -95,7 +100,8 @@ def empty(fold: Fold[S]) -> Base[S]:
 
 def encode(base: Base[S], fold: Fold[S]) -> tuple[bytes, bytes]:
     """The bytes of a base, and their digest."""
-    body = _Body(fold.version, base.position, base.chain, base.time, base.recent.dump(), fold.dump(base.state))
+    extra = {_FOLDED: base.folded} if base.folded else {}
+    body = _Body(fold.version, base.position, base.chain, base.time, base.recent.dump(), fold.dump(base.state), extra)
     return frame.encode(MAGIC, base.lake, base.next, _encoder.encode(body))
 
 
@@ -112,4 +118,14 @@ def decode(data: bytes, fold: Fold[S], where: str) -> Base[S]:
         msg = f"{where} is malformed: {error}; run `phalanx check`"
         raise CorruptionError(msg) from error
     recent = Recent.load(*body.recent)
-    return Base(LakeId(found.lake), body.position, AttemptId(found.id), body.chain, body.time, recent, state)
+    folded = body.extra.get(_FOLDED, b"")
+    return Base(
+        LakeId(found.lake),
+        body.position,
+        AttemptId(found.id),
+        body.chain,
+        body.time,
+        recent,
+        state,
+        folded if isinstance(folded, bytes) else b"",
+    )

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
+import msgspec
+
 from phalanx.errors import PhalanxError
 from phalanx.log import base as bases
 from phalanx.log import frame
@@ -30,6 +32,8 @@ class Checkpointer(Generic[S]):
         self._store = store
         self._fold = fold
         self._thread: threading.Thread | None = None
+        self.folds: Callable[[S], bytes] = lambda _: b""
+        """What a checkpoint has beside the state: see `Base.folded`."""
 
     def offer(self, base: Base[S]) -> None:
         """Store this base, unless the one before it is still being written."""
@@ -45,7 +49,7 @@ class Checkpointer(Generic[S]):
 
     def _write(self, base: Base[S]) -> None:
         try:
-            write(self._store, self._fold, base)
+            write(self._store, self._fold, msgspec.structs.replace(base, folded=self.folds(base.state)))
         except PhalanxError as error:
             log.warning("checkpoint %d was not written, which costs nothing but time: %s", base.position, error)
 

@@ -36,6 +36,7 @@ class Cursor(Generic[S]):
         self.time = base.time
         self.recent = base.recent.copy()
         self.state = base.state
+        self.folded = base.folded
         self._awaited = base.next
 
     def view(self) -> View[S]:

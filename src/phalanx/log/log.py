@@ -94,7 +94,7 @@ class Log(Generic[S]):
         self._confirmed = cursor.position
         self._durable = 0
         self._freshness = Freshness(clock, always_ask=store.probes)
-        self._checkpointer = Checkpointer(store, fold)
+        self.checkpointer = Checkpointer(store, fold)
         self._stopped: UnsupportedError | None = None
         self._crowd = Crowd(clock)
         self._put_time = 0.0
@@ -137,6 +137,11 @@ class Log(Generic[S]):
     def settings(self) -> Settings:
         """What was decided when the lake was created."""
         return self._fold.settings(self._cursor.state)
+
+    @property
+    def folded(self) -> bytes:
+        """What the base that this handle began with has beside its state: see `Base.folded`."""
+        return self._cursor.folded
 
     def landed(self, transaction: TransactionId) -> int | None:
         """Where a transaction landed, if that is remembered."""
@@ -266,7 +271,7 @@ class Log(Generic[S]):
 
     def close(self) -> None:
         """Wait for a checkpoint that is being written."""
-        self._checkpointer.wait()
+        self.checkpointer.wait()
 
     def _conclude(self, attempt: Attempt[S], outcome: slot.Won | slot.Taken, began: float) -> Outcome:
         """What a settled slot means; may be called again if storage fails in the middle of it."""
@@ -302,7 +307,7 @@ class Log(Generic[S]):
             before = self._cursor.base(attempt.entry.attempt) if due else None
             self._cursor.advance(position, attempt.entry, attempt.state)
             if before is not None:
-                self._checkpointer.offer(before)
+                self.checkpointer.offer(before)
         self._confirmed = max(self._confirmed, position)
         self._durable = max(self._durable, position)
         self._freshness.mark(self._confirmed + 1, began)

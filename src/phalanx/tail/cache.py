@@ -6,20 +6,30 @@ cache of the log: losing one costs time, never a row.
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 
 import msgspec
 
 from phalanx.contents import Contents, Head
 from phalanx.tables.dataset import Datasets, Version
+from phalanx.tail import folded
 from phalanx.tail.apply import advance
+from phalanx.tail.folded import Folded
 from phalanx.tail.memory import empty
-from phalanx.tail.overlay import Overlay, Segment, Shape, bare
+from phalanx.tail.overlay import Overlay, Segment, Shape, bare, shape_of
 from phalanx.tail.read import Reading
 from phalanx.tail.writeout import write_out
 
 _TABLES = 256
 _KEPT = 4
 _WRITTEN = 8
+LONG = 1000
+"""Items from which on a tail is worth to be applied for others."""
+_MOSTLY = 7 / 8
+"""What was applied of it may be older than the checkpoint by the rest: so a tail that grows is rarely taken up for this."""
+_MANY_PREDICATES = 16
+_MOST_BYTES = 16 << 20
+_MOST_HIDDEN = 1 << 20
 _SECONDS = 300.0
 """Versions that were written out for readers are kept for so long: nobody else can use them."""
 
@@ -27,8 +37,10 @@ _SECONDS = 300.0
 class Overlays:
     """Overlays by table. Safe to use from many threads."""
 
-    def __init__(self, datasets: Datasets) -> None:
+    def __init__(self, datasets: Datasets, lent: bytes = b"") -> None:
         self.datasets = datasets
+        self._lent = folded.decode(lent)
+        """Tails as others have applied them: where to begin with a table that was not read here yet."""
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, _Shelf] = OrderedDict()
         self._writing = threading.Lock()
@@ -41,7 +53,24 @@ class Overlays:
             self._tables.move_to_end(shape.table)
             while len(self._tables) > _TABLES:
                 self._tables.popitem(last=False)
-        return shelf.at(shape, contents, self.datasets)
+        return shelf.at(shape, contents, self.datasets, self._lent.get(shape.table))
+
+    def folded(self, tables: Iterable[tuple[str, Contents]]) -> bytes:
+        """Long tails, applied, for others to begin with: those that were read here, and those that keys and rows make."""
+        found = []
+        for table, contents in tables:
+            long, weight = contents.until - contents.first >= LONG, contents.weight
+            if weight.size > _MOST_BYTES or not (long or weight.predicates >= _MANY_PREDICATES):
+                continue
+            with self._lock:
+                shelf = self._tables.get(table)
+            one = shelf and shelf.nearest(contents)
+            known = one.until - contents.first if one else 0
+            if long and not weight.predicates and known < _MOSTLY * (contents.until - contents.first):
+                one = self.at(shape_of(table, contents.layout), contents)
+            if one and one.hidden() <= _MOST_HIDDEN:
+                found.append(one)
+        return folded.encode(found)
 
     def written_out(self, overlay: Overlay) -> Version:
         """An overlay as a real Lance version that nobody else sees: made once for each.
@@ -91,20 +120,20 @@ class _Shelf:
         self._lock = threading.Lock()
         self._kept: list[Overlay] = []
 
-    def at(self, shape: Shape, contents: Contents, datasets: Datasets) -> Overlay:
-        found = self._nearest(contents)
+    def at(self, shape: Shape, contents: Contents, datasets: Datasets, lent: Folded | None) -> Overlay:
+        found = self.nearest(contents)
         if found is not None and found.until == contents.until:
             return found
         with self._lock:
-            found = self._nearest(contents)
+            found = self.nearest(contents)
             if found is None:
-                found = bare(shape.table, contents)
+                found = (lent and lent.overlay(contents)) or bare(shape.table, contents)
             if found.until < contents.until:
                 found = advance(found, contents.pending(found.until), datasets)
             self._kept = [found, *(one for one in self._kept if not _same(one, found))][:_KEPT]
             return found
 
-    def _nearest(self, contents: Contents) -> Overlay | None:
+    def nearest(self, contents: Contents) -> Overlay | None:
         """The overlay of the same head that has come furthest, but not too far."""
         same = [
             one

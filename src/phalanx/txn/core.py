@@ -62,7 +62,8 @@ class Core:
         files = store.files()
         self.pins = Pins(files.store, clock, lambda: log.view.position, pin_life, store.now)
         self.datasets = Datasets(files, self.pins, lambda: log.view.state.properties)
-        self.overlays = Overlays(self.datasets)
+        self.overlays = Overlays(self.datasets, log.folded)
+        log.checkpointer.folds = self._folds
         self.pins.before_renewal = self._before_renewal
         self.pins.look, self.pins.lets = self._look, self._lets
 
@@ -73,6 +74,14 @@ class Core:
         view = self.log.refresh()
         pin.checked = True
         return view
+
+    def _folds(self, state: State) -> bytes:
+        """Long tails as they were applied here, for whoever opens the lake at a checkpoint (rule C10)."""
+        try:
+            return self.overlays.folded(state.contents.items())
+        except (PhalanxError, OSError) as error:  # the head may have been pruned meanwhile
+            log.debug("a checkpoint is written without the tails applied: %s", error)
+            return b""
 
     def _look(self) -> None:
         """See how far the log has got, as far as it can be seen."""
