@@ -25,8 +25,8 @@ def measure(bench: Bench) -> Section:
         f"{entries:,} entries and more, each of which appends one row, and nothing is flushed. A checkpoint, every {EVERY} "
         "entries, holds the tail as it was then; entries since are read one by one. Opened with a warm page cache; closing "
         "is not measured. Raw: the files of those entries, opened and read one by one, and nothing else. First count: the rows "
-        "of the table, counted right after opening, for which its tail is applied, item by item. Second count: the same once "
-        "more. The table has no key, so no row is got by one."
+        "of the table, counted right after opening: the tail is taken as the checkpoint has it applied, and what came since "
+        "is applied. Second count: the same once more. The table has no key, so no row is got by one."
     )
     with bench.section("opening", "Opening a lake with a long tail", note) as section:
         uri = bench.place.new("opening")

@@ -11,8 +11,9 @@ from phalanx.clock import Deadline
 from phalanx.errors import InvalidInputError, PhalanxError
 from phalanx.log import item as it
 from phalanx.tables.index import VECTOR, segments
+from phalanx.tail.writeout import Writer, written_here
 from phalanx.txn.core import Core, Found, locate
-from phalanx.upkeep.cover import cover, wanted
+from phalanx.upkeep.cover import Builder, cover, wanted
 from phalanx.upkeep.flush import flush
 
 Options = Mapping[str, int | float | str | bool]
@@ -73,7 +74,17 @@ class IndexInfo(msgspec.Struct, frozen=True):
     of: int
 
 
-def create(core: Core, table: str, column: str, kind: str, name: str | None, options: Options) -> int:
+def create(
+    core: Core,
+    table: str,
+    column: str,
+    kind: str,
+    name: str | None,
+    options: Options,
+    *,
+    writer: Writer = written_here,
+    builder: Builder | None = None,
+) -> int:
     """Declare an index and build it for what is there; the version of the lake that declares it."""
     here = locate(core.refresh(), table)
     _check(here.shape.schema, column, kind, name)
@@ -81,9 +92,9 @@ def create(core: Core, table: str, column: str, kind: str, name: str | None, opt
     known: it.IndexKind = kind  # type: ignore[assignment]
     action = it.DeclareIndex(table, name or f"{column}_{kind}", column, known, dict(options))
     deadline = Deadline.after(core.clock, _BUILD_SECONDS)
-    flush(core, table, deadline)
+    flush(core, table, deadline, writer)
     landed = core.commit([action])
-    failed = cover(core, table, deadline).failed.get(action.name)
+    failed = cover(core, table, deadline, builder=builder).failed.get(action.name)
     if failed is not None:
         with contextlib.suppress(PhalanxError):
             drop(core, table, action.name)

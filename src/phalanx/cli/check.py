@@ -10,8 +10,9 @@ from phalanx.amounts import shown_size
 from phalanx.catalog import Catalog
 from phalanx.cli.bar import bar
 from phalanx.cli.output import JsonOption, LakeArgument, StorageOption, console, counted, grid, show, storage_options
+from phalanx.cli.tasks import SparkOption, tasks_of
 from phalanx.clock import SYSTEM
-from phalanx.errors import CorruptionError
+from phalanx.errors import CorruptionError, InvalidInputError
 from phalanx.lake import TIMEOUT, join
 from phalanx.log.check import check as check_log
 from phalanx.objects import Store, open_store
@@ -28,6 +29,7 @@ def check(
         bool, typer.Option("--deep", help="Compare every byte with its checksum, and read tables.")
     ] = False,
     all_of_it: Annotated[bool, typer.Option("--all", help="Name every finding, however many there are.")] = False,
+    spark: SparkOption = None,
     option: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -35,20 +37,25 @@ def check(
 
     Ends with 0 if every version can be read, whatever harmless is found, and with 9 if something is damaged.
     """
-    found = looked_at(open_store(lake, storage_options(option)), deep=deep)
+    if spark is not None and not deep:
+        raise InvalidInputError("--spark is for comparing every byte: give --deep too")
+    found = looked_at(open_store(lake, storage_options(option)), deep=deep, spark=spark)
     show(told(found), as_json, lambda: _say(found, all_of_it=all_of_it))
     if not found.whole:
         raise typer.Exit(DAMAGED)
 
 
-def looked_at(store: Store, *, deep: bool) -> Report:
+def looked_at(store: Store, *, deep: bool, spark: str | None = None) -> Report:
     """What a check finds; of a lake that cannot be opened, what is wrong with its log."""
     try:
         opened = join(store, SYSTEM, None, timeout=TIMEOUT)
     except CorruptionError:
         return Report.of(check_log(store, Catalog(), SYSTEM))
     with opened, bar() as moved:
-        return opened.check(deep=deep, progress=moved)
+        if spark is None:
+            return opened.check(deep=deep, progress=moved)
+        with tasks_of(opened, spark) as there:
+            return there.check(deep=deep, progress=moved)
 
 
 def told(found: Report) -> dict[str, object]:

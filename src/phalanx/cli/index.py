@@ -20,6 +20,7 @@ from phalanx.cli.output import (
     plain,
     show,
 )
+from phalanx.cli.tasks import SparkOption, tasks_of
 from phalanx.errors import InvalidInputError
 from phalanx.indexing import IndexInfo
 
@@ -41,6 +42,7 @@ def index(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="As Lance calls it: num_partitions=64; may be repeated."),
     ] = None,
+    spark: SparkOption = None,
     drop: Annotated[str | None, typer.Option(metavar="NAME", help="Remove this index.")] = None,
     option: StorageOption = None,
     as_json: JsonOption = False,
@@ -48,13 +50,18 @@ def index(
     """List the indexes of a table and what they cover; or create one, or drop one."""
     if create is not None and drop is not None:
         raise InvalidInputError("--create and --drop are two steps: give one of them")
-    if create is None and (name is not None or setting or kind != "btree"):
-        raise InvalidInputError("--kind, --name and --set belong to a new index: give --create COLUMN too")
+    if create is None and (name is not None or setting or kind != "btree" or spark is not None):
+        raise InvalidInputError("--kind, --name, --set and --spark belong to a new index: give --create COLUMN too")
     with opened(lake, option) as found:
         target = found[table]
         if create is not None:
+            chosen = settings(setting, target.create_index)
             with _quietly():
-                at = target.create_index(create, kind, name=name, **settings(setting, target.create_index))
+                if spark is None:
+                    at = target.create_index(create, kind, name=name, **chosen)
+                else:
+                    with tasks_of(found, spark) as there:
+                        at = there.create_index(table, create, kind, name=name, **chosen)
             made = next(one for one in target.indexes() if one.name == (name or f"{create}_{kind}"))
             said = f"created index {made.name} on {table} (version {at}): {coverage(made)}"
             show({"created": made, "committed": at}, as_json, lambda: plain(said))

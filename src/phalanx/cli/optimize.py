@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import typer
 from rich.console import Console
@@ -14,11 +14,20 @@ from rich.text import Text
 
 from phalanx.amounts import seconds, shown_size, size
 from phalanx.cli.output import JsonOption, LakeArgument, StorageOption, counted, opened, plain, show
+from phalanx.cli.tasks import SparkOption, tasks_of
 from phalanx.clock import SYSTEM
 from phalanx.upkeep.optimize import Done, Optimized
 
 _PATIENCE = 7 * 24 * 3600.0
 _BAR = 30
+_THREADS = 3
+
+
+class _Limits(TypedDict):
+    budget: int
+    max_bytes: int | None
+    max_time: float | None
+    timeout: float
 
 
 def optimize(
@@ -39,7 +48,11 @@ def optimize(
         typer.Option(metavar="COLUMN", help="Put the rows in the order of this column; may be repeated."),
     ] = None,
     budget: Annotated[int, typer.Option(help="How often what changed meanwhile is planned again.")] = 5,
-    threads: Annotated[int, typer.Option(help="Groups of fragments that are rewritten at once.")] = 3,
+    threads: Annotated[
+        int | None,
+        typer.Option(help="Groups of fragments that are rewritten at once: 3, or as many tasks as Spark runs."),
+    ] = None,
+    spark: SparkOption = None,
     option: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -47,17 +60,15 @@ def optimize(
     most = None if max_bytes is None else size(max_bytes, "--max-bytes")
     until = None if max_time is None else seconds(max_time, "--max-time")
     with opened(lake, option) as found, _bar() as moved:
-        done = found.optimize(
-            table,
-            budget=budget,
-            max_bytes=most,
-            max_time=until,
-            dry_run=dry_run,
-            cluster_by=cluster_by or (),
-            progress=moved.append,
-            threads=threads,
-            timeout=_PATIENCE,
-        )
+        limits: _Limits = {"budget": budget, "max_bytes": most, "max_time": until, "timeout": _PATIENCE}
+        columns = cluster_by or ()
+        if spark is None or dry_run:
+            done = found.optimize(
+                table, **limits, dry_run=dry_run, cluster_by=columns, progress=moved.append, threads=threads or _THREADS
+            )
+        else:
+            with tasks_of(found, spark) as there:
+                done = there.optimize(table, **limits, cluster_by=columns, progress=moved.append, tasks=threads)
     show(done, as_json, lambda: "\n".join(_said(done, dry_run=dry_run)) or "there are no tables")
 
 

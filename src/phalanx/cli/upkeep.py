@@ -13,6 +13,7 @@ from phalanx.cli.output import (
     opened,
     show,
 )
+from phalanx.cli.tasks import SparkOption, tasks_of
 from phalanx.upkeep.flush import Flushed
 
 
@@ -20,12 +21,17 @@ def flush(
     lake: LakeArgument,
     table: Annotated[str | None, typer.Argument(help="Name of the table; all without one.", metavar="TABLE")] = None,
     *,
+    spark: SparkOption = None,
     option: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write out what is pending in a table, or in all: readers get faster."""
     with opened(lake, option) as found:
-        done = found.flush(table)
+        if spark is None:
+            done = found.flush(table)
+        else:
+            with tasks_of(found, spark) as there:
+                done = there.flush(table)
         show(done, as_json, lambda: _flushed(done))
 
 

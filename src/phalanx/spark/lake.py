@@ -7,10 +7,12 @@ data frames of Spark, and every write is one commit.
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from phalanx.errors import InvalidInputError
+from phalanx.indexing import create
 from phalanx.lake import Lake, open_lake
 from phalanx.snapshot import Snapshot
 from phalanx.spark.batches import Batch, each_batch
@@ -24,6 +26,7 @@ from phalanx.tables.stage import ROWS_PER_FILE
 from phalanx.txn.transaction import Isolation
 from phalanx.upkeep.check import Report, check
 from phalanx.upkeep.flush import Flushed, flush
+from phalanx.upkeep.folder import Progress
 from phalanx.upkeep.optimize import Done, Optimized, Options, optimize, optimize_all
 
 
@@ -151,9 +154,23 @@ class SparkLake:
             return {name: optimize(core, self.lake[name].id, core.deadline(timeout), how)}
         return optimize_all(core, core.deadline(timeout), how)
 
-    def check(self, *, deep: bool = True) -> Report:
+    def create_index(
+        self,
+        table: str,
+        column: str,
+        kind: str = "btree",
+        *,
+        name: str | None = None,
+        **options: Any,  # noqa: ANN401 - Lance's own
+    ) -> int:
+        """As `Table.create_index`, built by tasks: by several if the rows are many and the kind is not one of vectors."""
+        runner, core = self._runner, self.lake.core
+        known = self.lake[table].id
+        return create(core, known, column, kind, name, options, writer=runner.write, builder=runner.build)
+
+    def check(self, *, deep: bool = True, progress: Progress | None = None) -> Report:
         """As `Lake.check`, with the bytes of files compared by tasks."""
-        return check(self.lake.core, deep=deep, digester=self._runner.digests)
+        return check(self.lake.core, deep=deep, progress=progress, digester=self._runner.digests)
 
     def each_batch(
         self, work: Batch, *, query: str | None = None, timeout: float = 600.0

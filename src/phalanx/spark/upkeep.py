@@ -36,6 +36,9 @@ MANY_ROWS = 5_000_000
 FLUSHED_ROWS = 200_000
 """Rows of a tail that are written out by tasks rather than by the driver."""
 
+INDEXED_ROWS = 1_000_000
+"""Rows from which on several tasks build an index, each of some fragments, if it is of a kind that can be put together."""
+
 _ANSWER = pa.schema({"answer": pa.binary()})
 
 
@@ -47,6 +50,7 @@ class Runner:
         self._reach = where
         self.many_rows = MANY_ROWS
         self.flushed_rows = FLUSHED_ROWS
+        self.indexed_rows = INDEXED_ROWS
 
     def many(self, core: Core, found: Found) -> bool:
         """Whether a head is so large that tasks should look for the rows that an upsert replaces."""
@@ -68,7 +72,10 @@ class Runner:
         return rewrite.Rewritten(group.fragments, heard(fragments).fragments, bare)
 
     def build(self, head: Version, spec: it.Index, fragments: Sequence[int]) -> indexes.Built | None:
-        """Build a segment of an index."""
+        """Build a segment of an index: several tasks parts of it, if the rows are many."""
+        weights = {one: weight for one, weight in sizes(head).items() if one in set(fragments)}
+        if spec.kind in indexes.APART and len(weights) > 1 and sum(weights.values()) >= self.indexed_rows:
+            return self._build_apart(head, spec, weights)
         reach, table, manifest, chosen = self._reach, head.table, head.manifest, list(fragments)
 
         def work(_: int) -> bytes:
@@ -78,8 +85,24 @@ class Runner:
                 reach.sync(table, made.files)
             return pickle.dumps(made)
 
-        made: Any = pickle.loads(self._run(f"building index {spec.name!r}", 1, work)[0])  # noqa: S301 - as above
-        return made if isinstance(made, indexes.Built) else None
+        return _segment(self._run(f"building index {spec.name!r}", 1, work)[0])
+
+    def _build_apart(self, head: Version, spec: it.Index, weights: dict[int, int]) -> indexes.Built | None:
+        reach, table, manifest = self._reach, head.table, head.manifest
+        groups = balanced(weights, parallelism(self._spark))
+
+        def work(number: int) -> bytes:
+            return pickle.dumps(indexes.part(reach.datasets().own(table, manifest), spec, groups[number]))
+
+        parts = [pickle.loads(one) for one in self._run(f"building index {spec.name!r}", len(groups), work)]  # noqa: S301
+
+        def together(_: int) -> bytes:
+            made = indexes.merged(reach.datasets().own(table, manifest), spec, sorted(weights), parts)
+            if made is not None:
+                reach.sync(table, made.files)
+            return pickle.dumps(made)
+
+        return _segment(self._run(f"putting index {spec.name!r} together", 1, together)[0])
 
     def write(self, head: Version, rows: pa.Table) -> Written:
         """Write the rows of a tail as fragments: each task some of them, if they are many."""
@@ -132,3 +155,8 @@ class Runner:
         with told(what):
             rows = numbered(self._spark, count).mapInArrow(phalanx_upkeep, "answer binary").collect()
         return [bytes(row[0]) for row in rows]
+
+
+def _segment(answer: bytes) -> indexes.Built | None:
+    made: Any = pickle.loads(answer)  # noqa: S301 - of our own task
+    return made if isinstance(made, indexes.Built) else None

@@ -19,6 +19,9 @@ from phalanx.tables.speaking import speaking
 _TOO_FEW = "KMeans cannot train"
 """What Lance says where there are fewer usable vectors (no nulls, no zeros for the cosine) than partitions."""
 
+APART = frozenset({"btree", "bitmap", "inverted"})
+"""Kinds whose segments can be built apart and put together; a vector index learns from all rows first."""
+
 VECTOR = frozenset({"ivf_flat", "ivf_pq", "ivf_sq", "ivf_rq", "ivf_hnsw_flat", "ivf_hnsw_pq", "ivf_hnsw_sq"})
 
 
@@ -76,8 +79,16 @@ def build(version: Version, spec: Spec, fragments: Sequence[int]) -> Built | Non
 
 
 def _built(version: Version, spec: Spec, fragments: Sequence[int]) -> Built | None:
+    made = part(version, spec, fragments)
+    if spec.kind == "inverted" and fragments:
+        return merged(version, spec, fragments, [made])
+    return Built(spec.stored, frozenset(fragments), made) if made.fragment_ids or not fragments else None
+
+
+def part(version: Version, spec: Spec, fragments: Sequence[int]) -> LanceIndex:
+    """A segment as Lance makes it for some fragments: one of several that are to be put together, or all of it."""
     with speaking(f"building an index on column {spec.column!r}"):
-        made = version.dataset.create_index_uncommitted(
+        return version.dataset.create_index_uncommitted(
             spec.column,
             spec.kind.upper(),
             name=spec.stored,
@@ -86,9 +97,16 @@ def _built(version: Version, spec: Spec, fragments: Sequence[int]) -> Built | No
             train=bool(fragments),
             **spec.options,
         )
-        if spec.kind == "inverted" and fragments:
-            made = version.dataset.merge_existing_index_segments([made])
-    return Built(spec.stored, frozenset(fragments), made) if made.fragment_ids or not fragments else None
+
+
+def merged(version: Version, spec: Spec, fragments: Sequence[int], parts: Sequence[LanceIndex]) -> Built | None:
+    """One segment of parts that were built apart, wherever that was; the parts are of no use any more."""
+    there = [one for one in parts if one.fragment_ids]
+    if not there:
+        return None
+    with speaking(f"putting an index on column {spec.column!r} together"):
+        made = version.dataset.merge_existing_index_segments(there)
+    return Built(spec.stored, frozenset(fragments), made)
 
 
 def any_value(version: Version, column: str, fragments: Sequence[int]) -> bool:
