@@ -8,7 +8,7 @@ PYTHON := $(VENV)/bin/python
 READY := $(VENV)/.ready
 SOURCES := src specs bench examples tests scripts
 
-.PHONY: help setup demo test lint types layers unit torture bench docs lock clean
+.PHONY: help setup demo test lint types layers tidy unit torture bench docs lock clean
 
 help:  ## Say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,7 +22,7 @@ $(READY): requirements.lock pyproject.toml scripts/setup
 demo: setup  ## Eight agents write, some are killed, a Spark pipeline derives tables, and the verdict is printed
 	@$(PYTHON) -m examples.agent_memory
 
-test: lint types layers unit  ## Everything that must hold: lint, types, layers, tests (some minutes)
+test: lint types layers tidy unit  ## Everything that must hold: lint, types, layers, tests (some minutes)
 
 lint: setup
 	@$(VENV)/bin/ruff check $(SOURCES)
@@ -34,8 +34,11 @@ types: setup
 layers: setup
 	@$(VENV)/bin/lint-imports --no-logo 2>/dev/null || $(VENV)/bin/lint-imports
 
+tidy: setup  # seconds, and what is wrong there is wrong for certain: before the tests that take long
+	@$(PYTHON) -m pytest tests/tidy -q --no-header
+
 unit: setup
-	@$(PYTHON) -m pytest -m "not torture" --durations=10
+	@$(PYTHON) -m pytest -m "not torture" --ignore=tests/tidy --durations=10
 
 torture: setup  ## The longer proof: more commits, more seeds, more kills
 	@$(PYTHON) -m pytest -m torture -s --timeout=3000

@@ -23,7 +23,7 @@ from phalanx.lake import Lake, join
 from phalanx.log import action as do
 from phalanx.log.ack import Ack
 from phalanx.log.action import Settings
-from phalanx.log.log import Outcome
+from phalanx.log.attempt import Outcome
 from phalanx.objects import Blob, Put, layout
 from phalanx.objects.memory import MemoryStore
 from phalanx.testing.wrapping import WrappedStore

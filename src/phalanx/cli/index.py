@@ -23,6 +23,7 @@ from phalanx.cli.output import (
 from phalanx.cli.tasks import SparkOption, tasks_of
 from phalanx.errors import InvalidInputError
 from phalanx.indexing import IndexInfo
+from phalanx.lake import Lake
 
 
 def index(
@@ -55,13 +56,7 @@ def index(
     with opened(lake, option) as found:
         target = found[table]
         if create is not None:
-            chosen = settings(setting, target.create_index)
-            with _quietly():
-                if spark is None:
-                    at = target.create_index(create, kind, name=name, **chosen)
-                else:
-                    with tasks_of(found, spark) as there:
-                        at = there.create_index(table, create, kind, name=name, **chosen)
+            at = _create(found, table, spark, create, kind, name, settings(setting, target.create_index))
             made = next(one for one in target.indexes() if one.name == (name or f"{create}_{kind}"))
             said = f"created index {made.name} on {table} (version {at}): {coverage(made)}"
             show({"created": made, "committed": at}, as_json, lambda: plain(said))
@@ -71,6 +66,22 @@ def index(
         else:
             listed = target.indexes()
             show(listed, as_json, lambda: index_grid(listed))
+
+
+def _create(
+    lake: Lake,
+    table: str,
+    spark: str | None,
+    column: str,
+    kind: str,
+    name: str | None,
+    chosen: dict[str, int | float | str | bool],
+) -> int:
+    with _quietly():
+        if spark is None:
+            return lake[table].create_index(column, kind, name=name, **chosen)
+        with tasks_of(lake, spark) as there:
+            return there.create_index(table, column, kind, name=name, **chosen)
 
 
 def index_grid(indexes: Sequence[IndexInfo]) -> Grid | str:

@@ -29,47 +29,20 @@ from phalanx.ids import LakeId, TransactionId
 from phalanx.log import base as bases
 from phalanx.log import entry, replay, slot
 from phalanx.log.action import Settings
+from phalanx.log.attempt import Attempt, Committed, Lost, Outcome
 from phalanx.log.base import Fold
 from phalanx.log.checkpoint import Checkpointer
 from phalanx.log.crowd import Crowd
 from phalanx.log.cursor import Cursor, View
 from phalanx.log.entry import Entry, Landing, Transaction
 from phalanx.log.floor import Freshness, Trimmed, put_base, read_floor, sweep
-from phalanx.objects import Blob, Store, layout
+from phalanx.objects import Store, layout
 
 S = TypeVar("S")
 R = TypeVar("R")
 
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 1.0
-
-
-class Attempt(msgspec.Struct, Generic[S], frozen=True):
-    """Bytes ready to be put: the entry they encode, and the state that follows if they land at `position`."""
-
-    position: int
-    state: S
-    entry: Entry
-    data: bytes
-    blob: Blob
-
-
-class Committed(msgspec.Struct, frozen=True):
-    """The attempt stands at this position."""
-
-    position: int
-
-
-class Lost(msgspec.Struct, frozen=True):
-    """The position is another's, or below the floor. The cursor has moved on: look up, judge and try again.
-
-    `unsure` where the attempt may have landed before a floor passed it: then only the remembered ids can tell (rule A5).
-    """
-
-    unsure: bool = False
-
-
-Outcome = Committed | Lost | slot.Unsettled
 
 
 class Walked(msgspec.Struct, Generic[S], frozen=True):

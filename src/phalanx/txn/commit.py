@@ -37,10 +37,11 @@ from phalanx.errors import (
 )
 from phalanx.ids import ID_BYTES, NO_LAKE, AttemptId, LakeId
 from phalanx.log import ack, entry
+from phalanx.log.attempt import Attempt, Committed, Lost
 from phalanx.log.entry import MAX_TRANSACTIONS, Entry, Landing, Sealed
 from phalanx.log.frame import MAX_FRAME
 from phalanx.log.group import Group
-from phalanx.log.log import Attempt, Committed, Log, Lost
+from phalanx.log.log import Log
 from phalanx.log.watch import Watch
 from phalanx.objects import Store
 from phalanx.txn.carrier import Carrier
