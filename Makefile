@@ -37,8 +37,12 @@ layers: setup
 tidy: setup  # seconds, and what is wrong there is wrong for certain: before the tests that take long
 	@$(PYTHON) -m pytest tests/tidy -q --no-header
 
+# What races or starts Spark has the machine for itself; of the rest two run at a time, each in its own process.
+ALONE := tests/race tests/spark
 unit: setup
-	@$(PYTHON) -m pytest -m "not torture" --ignore=tests/tidy --durations=10
+	@$(PYTHON) -m pytest -m "not torture" -n 2 --dist loadfile --no-loadscope-reorder --durations=10 \
+	  --ignore=tests/tidy $(addprefix --ignore=,$(ALONE))
+	@$(PYTHON) -m pytest -m "not torture" --durations=10 $(ALONE)
 
 torture: setup  ## The longer proof: more commits, more seeds, more kills
 	@$(PYTHON) -m pytest -m torture -s --timeout=3000

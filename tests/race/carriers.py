@@ -29,7 +29,7 @@ def ids(lake: Lake) -> list[int]:
 
 def context() -> Any:
     context = mp.get_context("forkserver")
-    context.set_forkserver_preload(["phalanx", "tests.race.carriers"])
+    context.set_forkserver_preload(["phalanx.lake", "tests.race.carriers"])
     return context
 
 

@@ -26,7 +26,7 @@ def _serve(work: Work, uri: str, arguments: tuple[Any, ...], gate: Any, answers:
 def together(uri: str, jobs: Sequence[tuple[Work, tuple[Any, ...]]], *, carry: bool = True) -> list[Any]:
     """Run `work(lake, *arguments)` of each job in a process of its own, all at once; their answers, in any order."""
     context = mp.get_context("forkserver")
-    context.set_forkserver_preload(["phalanx", "tests.race.crew"])
+    context.set_forkserver_preload(["phalanx.lake", "tests.race.crew"])
     gate, answers = context.Barrier(len(jobs)), context.Queue()
     crew = [context.Process(target=_serve, args=(work, uri, given, gate, answers, carry)) for work, given in jobs]
     for process in crew:
