@@ -38,15 +38,15 @@ def test_eight_processes_on_a_local_disk_lose_nothing(tmp_path: Path, faults: fl
 def test_eight_processes_on_an_object_store_lose_nothing(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """100 commits each, on a healthy server."""
+    """50 commits each, on a healthy server."""
     server: Server = request.getfixturevalue(f"{kind}_server")
     uri = server.uri(tmp_path.name)
     phalanx.open(uri, create=True, storage_options=server.options).close()
-    lake, found = race(jobs(tmp_path, uri, 100, options=server.options), uri, server.options)
+    lake, found = race(jobs(tmp_path, uri, 50, options=server.options), uri, server.options)
     print(found)
     assert found, found.wrong[:5]
-    assert found.acknowledged == found.found == PROCESSES * 100
-    assert lake.version == PROCESSES * 100 + 1
+    assert found.acknowledged == found.found == PROCESSES * 50
+    assert lake.version == PROCESSES * 50 + 1
 
 
 @pytest.mark.parametrize("kind", ["s3", "azure"])
