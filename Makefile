@@ -37,12 +37,13 @@ layers: setup
 tidy: setup  # seconds, and what is wrong there is wrong for certain: before the tests that take long
 	@$(PYTHON) -m pytest tests/tidy -q --no-header
 
-# What races or starts Spark has the machine for itself; of the rest two run at a time, each in its own process.
-ALONE := tests/race tests/spark
+# What races has the machine for itself; of the rest two files run at a time, and Spark's not beside the others.
+PYTEST := $(PYTHON) -m pytest -m "not torture" --durations=10
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
 unit: setup
-	@$(PYTHON) -m pytest -m "not torture" -n 2 --dist loadfile --no-loadscope-reorder --durations=10 \
-	  --ignore=tests/tidy $(addprefix --ignore=,$(ALONE))
-	@$(PYTHON) -m pytest -m "not torture" --durations=10 $(ALONE)
+	@$(PYTEST) $(TWO) $(addprefix --ignore=tests/,tidy race spark)
+	@$(PYTEST) tests/race
+	@$(PYTEST) $(TWO) tests/spark
 
 torture: setup  ## The longer proof: more commits, more seeds, more kills
 	@$(PYTHON) -m pytest -m torture -s --timeout=3000

@@ -33,7 +33,13 @@ EVERY_FAULT = [
 
 @pytest.fixture
 def store(proxy: FaultProxy, tmp_path: Path) -> Store:
-    """A store behind the proxy, with little patience."""
+    """A store behind the proxy."""
+    return open_store(proxy.server.uri(tmp_path.name), proxy.server.options)
+
+
+@pytest.fixture
+def hasty(proxy: FaultProxy, tmp_path: Path) -> Store:
+    """The same store behind the proxy, with so little patience that a busy machine may be too slow for it."""
     return open_store(proxy.server.uri(tmp_path.name), proxy.server.options, timeout=PATIENCE)
 
 
@@ -100,17 +106,17 @@ def test_an_empty_success_is_no_success(proxy: FaultProxy, store: Store) -> None
 
 @pytest.mark.parametrize("fault", [ABANDON.after(0.3), Fault("slow", delay=2 * PATIENCE)])
 def test_an_effect_may_come_after_the_client_gave_up(
-    proxy: FaultProxy, store: Store, aside: Store, fault: Fault
+    proxy: FaultProxy, hasty: Store, aside: Store, fault: Fault
 ) -> None:
     """Absent after an unknown put means not yet, and whoever puts meanwhile is not overwritten."""
     proxy.fail(fault, method="PUT", times=2)
-    assert isinstance(put(store), Unknown)
+    assert isinstance(put(hasty), Unknown)
     assert aside.get(NAME, limit=LIMIT) is None
     proxy.settle()
     assert aside.get(NAME, limit=LIMIT) == b"ours"
 
     other = layout.entry(2)
-    assert isinstance(put(store, other), Unknown)
+    assert isinstance(put(hasty, other), Unknown)
     assert put(aside, other, b"theirs") == Created()
     proxy.settle()
     assert aside.get(other, limit=LIMIT) == b"theirs"
@@ -144,12 +150,12 @@ def test_a_delete_that_failed_can_be_repeated(proxy: FaultProxy, store: Store, a
     assert aside.list("log") == []
 
 
-def test_reads_give_up_in_the_end(proxy: FaultProxy, store: Store) -> None:
+def test_reads_give_up_in_the_end(proxy: FaultProxy, hasty: Store) -> None:
     """A server that stays broken is told as unavailable, soon."""
     proxy.fail(REFUSE, times=1000)
     start = time.monotonic()
     with pytest.raises(UnavailableError, match=r"cannot read .* 503"):
-        store.get(NAME, limit=LIMIT)
+        hasty.get(NAME, limit=LIMIT)
     assert time.monotonic() - start < 10 * PATIENCE
     assert 1 < len(proxy.seen("GET")) < 10
 
