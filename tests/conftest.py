@@ -1,5 +1,6 @@
 """The servers that tests share: each is started once a session, when the first test asks for it."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,8 @@ from tests.servers import Server, start_azure, start_s3
 
 settings.register_profile("phalanx", deadline=None)  # how long an example takes says more of the machine than of us
 settings.load_profile("phalanx")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and every child would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
