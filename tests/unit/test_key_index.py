@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 import phalanx
 from phalanx.errors import AlreadyExistsError, InvalidInputError
+from phalanx.expr import spelled
 from phalanx.lake import Lake
 from phalanx.table import Table
+from phalanx.tables.dataset import Version
 from phalanx.tables.index import segments
 from phalanx.tail import lookup
 from phalanx.upkeep.cover import LEAST_ROWS
@@ -227,6 +229,7 @@ KINDS: dict[str, tuple[list[pa.DataType], list[Any]]] = {
     "moment": ([pa.timestamp("us", "UTC")], [NOON.replace(year=year, tzinfo=dt.UTC) for year in (1, 1969, 2026)]),
     "moment in a zone": ([pa.timestamp("us", "Asia/Tokyo")], [NOON.replace(tzinfo=dt.UTC, day=day) for day in (1, 2)]),
     "decimal": ([pa.decimal128(20, 4)], [Decimal(text) for text in ("0.0000", "-1.2345", "1.2345", "9999999.0001")]),
+    "small decimal": ([pa.decimal128(18, 8)], [Decimal(text) for text in ("0E-8", "1E-8", "-1E-7", "12345.6789")]),
     "bytes": ([pa.binary()], [b"", b"\0", b"'", b"\xff\0", b"\\"]),
     "fixed bytes": ([pa.binary(2)], [b"\0\0", b"ab", b"\xff'"]),
     "several": ([pa.string(), pa.int32()], [(text, number) for text in TEXTS[:5] for number in (-1, 0, 1)]),
@@ -333,6 +336,61 @@ def test_many_keys_are_looked_up_in_parts(tmp_path: Path, monkeypatch: pytest.Mo
         assert (table.count("v = 2"), table.count("v = 3"), table.count()) == (len(wanted) - 49, len(wanted), 50_051)
         lake.flush()
         assert (table.count("v = 2"), table.count("v = 3"), table.count()) == (len(wanted) - 49, len(wanted), 50_051)
+
+
+@pytest.mark.parametrize("text", ["0E-8", "1E-8", "-1E-7", "1E+3", "12345.6789"])
+def test_decimals_are_spelled_without_an_exponent(text: str) -> None:
+    """Lance does not read one."""
+    words = spelled(pa.scalar(Decimal(text), pa.decimal128(18, 8)))
+    assert words is not None
+    assert "E" not in words
+
+
+def test_the_least_number_is_found_among_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are no words for it but a cast of its text: without them, every read of the table failed."""
+    least = -(1 << 63)
+    with opened(tmp_path) as lake:
+        table = lake.create_table("t", pa.table({"id": [least, *range(5000)], "v": [0] * 5001}), key="id")
+        lake.optimize("t")
+        monkeypatch.setattr(lookup, "_MANY", 7)
+        monkeypatch.setattr(lookup, "_SCANNED", 1)
+        table.upsert([{"id": one, "v": 1} for one in [least, *range(20)]])
+        assert (table.count("v = 1"), table.count(), table.get(least)) == (21, 5001, {"id": least, "v": 1})
+
+
+@pytest.mark.parametrize("many", [2500, 7])
+def test_a_question_that_lance_does_not_take_is_answered_by_a_pass(
+    table: Table, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    """What was acknowledged is read, whatever an index is good for."""
+    monkeypatch.setattr(lookup, "_MANY", many)
+    monkeypatch.setattr(lookup, "_SCANNED", 1)
+    monkeypatch.setattr(lookup, "_spelled_numbers", lambda numbers, _: [f"cast('{one}?' as bigint)" for one in numbers])
+    table.upsert([{"id": one, "v": 1} for one in range(10)])
+    assert (table.count("v = 1"), table.count(), table.get(3), table.get(2999)) == (
+        10,
+        3000,
+        {"id": 3, "v": 1},
+        {"id": 2999, "v": 0},
+    )
+
+
+def test_a_bulk_upsert_looks_its_keys_up(table: Table, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are staged because they are wide are few beside those of the table: its keys are not all read for them."""
+    asked_ = list[object]()
+    scan = Version.scan
+
+    def noting(version: Version, columns: Any, **how: Any) -> Any:
+        if version.manifest == before.manifest:
+            asked_.append(how.get("where"))
+        return scan(version, columns, **how)
+
+    before = head(lake, "t")
+    monkeypatch.setattr(Version, "scan", noting)
+    table.upsert(numbers(5, 3, 1), stage=True)
+    assert asked_
+    assert all(asked_), "only rows that the index finds are read"
+    assert (table.count("v = 1"), table.count()) == (3, 3000)
 
 
 def _ending(*_: object) -> object:

@@ -131,11 +131,11 @@ def _integer(value: Any) -> str:  # noqa: ANN401 — a scalar, here and below.
     number = value.as_py()
     if value.type == pa.int64() and number > -(2**63):
         return f"({number})" if number < 0 else str(number)
-    return _decimal(value)
+    return f"cast('{number}' as {_type(value.type)})"
 
 
 def _decimal(value: Any) -> str:  # noqa: ANN401
-    return f"cast('{value.as_py()}' as {_type(value.type)})"
+    return f"cast('{value.as_py():f}' as {_type(value.type)})"  # Lance does not read 1E-8, nor a zero of eight places
 
 
 def _float(value: Any) -> str:  # noqa: ANN401

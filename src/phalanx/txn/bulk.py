@@ -17,17 +17,16 @@ from phalanx.log import item as it
 from phalanx.pins import Pin
 from phalanx.runs import NO_IDS, Ids, encode_ids
 from phalanx.schema import decode_schema, require_keys
-from phalanx.tables.dataset import ROW_ID, Datasets, Version
+from phalanx.tables.dataset import Datasets, Version
 from phalanx.tables.stage import Progress, Written, extend, hide, write
 from phalanx.tail.columns import conversion
-from phalanx.tail.keys import NEVER, KeySet, last_of_each, superseded
-from phalanx.tail.overlay import Shape
+from phalanx.tail.keys import last_of_each, superseded
+from phalanx.tail.lookup import rows_of_keys
+from phalanx.tail.overlay import Segment, Shape
 from phalanx.tail.payload import encode_rows
 from phalanx.tail.writeout import evolved
 from phalanx.txn.core import Found
 
-_PASS_ROWS = 1 << 20
-"""Rows of the head whose keys are compared at a time: each comparison builds a table of the new keys."""
 INLINE_ROWS = 5_000
 INLINE_BYTES = 512 << 10
 """Most rows and bytes of a change that travels in the entry by itself."""
@@ -159,21 +158,16 @@ def _earlier(large: Large, key: tuple[str, ...]) -> Ids:
 
 
 def replaced(head: Version, large: Large, key: tuple[str, ...]) -> Ids:
-    """The rows of a head whose keys staged rows have."""
+    """The rows of a head whose keys staged rows have: through the key's index, if they are few beside those of the head."""
     return with_keys(head, None, large.version, range(large.first, large.first + large.fragments), key)
 
 
 def with_keys(
-    head: Version, some: Sequence[int] | None, staged: Version, fragments: Sequence[int], key: tuple[str, ...]
+    head: Version, some: tuple[int, ...] | None, staged: Version, fragments: Sequence[int], key: tuple[str, ...]
 ) -> Ids:
     """The row ids of a head, or of some of its fragments, whose keys rows of these staged fragments have."""
-    wanted = KeySet(key)
-    wanted.add(staged.scan(key, fragments=fragments).read_all())
-    found = [
-        batch.column(ROW_ID).to_numpy().astype(np.int64)[wanted.first(batch) < NEVER]
-        for batch in head.scan(key, row_ids=True, fragments=some, batch_size=_PASS_ROWS)
-    ]
-    return np.sort(np.concatenate([NO_IDS, *found]))
+    keys = staged.scan(key, fragments=fragments).read_all()
+    return np.sort(rows_of_keys(head, Segment(head.manifest, fragments=some), keys, key))
 
 
 def require_rows(count: int, what: str) -> None:
