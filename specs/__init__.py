@@ -4,7 +4,7 @@ A rule is changed here first. Each model also plants mistakes, one at a time, an
 that cannot see a mistake proves nothing. `python -m specs` runs all of them and prints the traces.
 """
 
-from specs import carrying, columns, grace, group_commit, items, kept, log_and_floor, prune, rows, transactions
+from specs import carrying, columns, grace, group_commit, items, kept, log_and_floor, prune, renewal, rows, transactions
 from specs.explore import Model
 
 MODELS: tuple[Model, ...] = (
@@ -18,4 +18,5 @@ MODELS: tuple[Model, ...] = (
     transactions.MODEL,
     prune.MODEL,
     kept.MODEL,
+    renewal.MODEL,
 )

@@ -1,6 +1,6 @@
 """The pins of all processes, as somebody who prunes sees them (rules E1 and E3)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -13,7 +13,10 @@ _LONG = 86_400.0
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """A pin as others see it: since when, and when it was renewed last, by the store's clock."""
+    """A pin as others see it: since when, and when it was renewed last, by the store's clock.
+
+    One whose first name is gone was taken for dead by somebody, and renewed all the same: nobody knows since when it was.
+    """
 
     kind: str
     position: int
@@ -27,15 +30,16 @@ class Seen(msgspec.Struct, frozen=True):
         return now - self.renewed > self.life
 
 
-def long_dead(listed: Sequence[Listed], now: float, before: int) -> list[str]:
+def long_dead(listed: Sequence[Listed], passed: Callable[[float, float], bool], before: int) -> list[str]:
     """The names of pins of processes that are gone since a day and more, and began before a position."""
-    gone = {one.id for one in seen(listed) if one.position < before and now - one.renewed > one.life + _LONG}
+    gone = {one.id for one in seen(listed) if one.position < before and passed(one.renewed, one.life + _LONG)}
     return [one.name for one in listed if (pin := layout.pin(one.name)) is not None and pin.id in gone]
 
 
 def seen(listed: Iterable[Listed]) -> list[Seen]:
     """The pins in a listing. What cannot be understood may protect anything, so it is an error (rule E3)."""
     found: dict[str, Seen] = {}
+    whole: set[str] = set()
     for one in listed:
         name = layout.pin(one.name)
         if name is None or name.kind not in KINDS:
@@ -46,7 +50,9 @@ def seen(listed: Iterable[Listed]) -> list[Seen]:
         since = one.modified if old is None else min(one.modified, old.since)
         renewed = one.modified if old is None else max(one.modified, old.renewed)
         found[name.id] = Seen(name.kind, name.position, name.id, since, renewed, name.life)
-    return list(found.values())
+        if name.number == 0:
+            whole.add(name.id)
+    return [one if one.id in whole else msgspec.structs.replace(one, since=0.0) for one in found.values()]
 
 
 def pins_listed(store: Store) -> list[Listed]:

@@ -105,6 +105,8 @@ class Pins:
         """Look at the log again, and nothing else."""
         self.lets: Callable[[Pin], bool] = lambda _: True
         """Whether what was staged under a pin still counts, as far as the log is known."""
+        self.gone: Callable[[int, str], bool] = lambda *_: False
+        """Whether a prune has let go of a position, or of the version that a table had there: the log is looked at for it."""
         self._compared = False
         self.ahead = 0.0
         """Seconds that the clock here was ahead of the store's when they were last compared."""

@@ -5,6 +5,7 @@ predicate that Lance's scanner refuses, though DataFusion takes it, is evaluated
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,8 @@ class Reading:
             pushed = None if predicate is None else self._pushed(head, predicate)
             if (predicate is None or pushed is not None) and not self._sifted(head, predicate):
                 # Lance gathers them by itself, which takes a tenth less time than batch by batch through here.
-                try:
+                with self._telling():
                     found = self._version(head).rows_of(wanted.names, where=pushed, without=head.hidden, limit=limit)
-                except CorruptionError as error:
-                    self._require_pin(error)
-                    raise
                 found = found if found.schema.equals(wanted) else found.cast(wanted)
                 more = self._in_memory(wanted, predicate)
                 if limit is not None:
@@ -92,16 +90,18 @@ class Reading:
         held = self.overlay.memory
         predicate = None if where is None else plan_predicate(where, self.overlay.shape.schema)
         total = held.count() if predicate is None else predicate.mask(held.living()).true_count
-        for segment in self.overlay.segments:
-            if predicate is None:
-                whole = self._version(segment).rows if segment.is_head else segment.count
-                total += whole - len(segment.hidden)
-            elif not self._sifted(segment, predicate) and (pushed := self._pushed(segment, predicate)) is not None:
-                total += self._version(segment).count(pushed, segment.hidden, segment.fragments)
-            else:
-                batches = self._filtered(segment, pa.schema([]), predicate, None, None)
-                total += sum(batch.num_rows for batch in batches)
-        return total
+        with self._telling():
+            return total + sum(self._counted(segment, predicate) for segment in self.overlay.segments)
+
+    def _counted(self, segment: Segment, predicate: Predicate | None) -> int:
+        """The number of rows of a segment, or of those that match."""
+        if predicate is None:
+            whole = self._version(segment).rows if segment.is_head else segment.count
+            return whole - len(segment.hidden)
+        if not self._sifted(segment, predicate) and (pushed := self._pushed(segment, predicate)) is not None:
+            return self._version(segment).count(pushed, segment.hidden, segment.fragments)
+        batches = self._filtered(segment, pa.schema([]), predicate, None, None)
+        return sum(batch.num_rows for batch in batches)
 
     def rows_of(self, keys: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of these keys, in no particular order; keys that are absent have none."""
@@ -113,9 +113,10 @@ class Reading:
         if at:
             parts.append(held.rows.select(names).take(pa.array(at, pa.int64())))
         if len(at) < keys.num_rows:  # a key that is in memory is nowhere else (I13)
-            for segment in self.overlay.segments:
-                found = rows_with_keys(self._version(segment), segment, keys, shape.key, names)
-                parts.append(found if found.schema.equals(wanted) else found.cast(wanted))
+            with self._telling():
+                for segment in self.overlay.segments:
+                    found = rows_with_keys(self._version(segment), segment, keys, shape.key, names)
+                    parts.append(found if found.schema.equals(wanted) else found.cast(wanted))
         return pa.concat_tables(parts) if parts else wanted.empty_table()
 
     def get(self, key: Any) -> Row | None:  # noqa: ANN401 - a key's value
@@ -180,12 +181,9 @@ class Reading:
     def _batches(
         self, wanted: pa.Schema, predicate: Predicate | None, limit: int | None, batch_size: int | None
     ) -> Iterator[pa.RecordBatch]:
-        try:
+        with self._telling():
             for segment in self.overlay.segments:
                 yield from self._filtered(segment, wanted, predicate, limit, batch_size)
-        except CorruptionError as error:
-            self._require_pin(error)
-            raise
         yield from self._in_memory(wanted, predicate).to_batches(max_chunksize=batch_size)
 
     def _in_memory(self, wanted: pa.Schema, predicate: Predicate | None) -> pa.Table:
@@ -195,13 +193,22 @@ class Reading:
             rows = rows.filter(predicate.mask(rows))
         return rows.select(wanted.names)
 
-    def _require_pin(self, error: CorruptionError) -> None:
-        """Say what it means that a file is missing, if others may have taken this reader for gone (rule E2)."""
-        pin = self.held.pin if isinstance(self.held, Hold) else self.held
-        if pin is not None and self._datasets.pins.lapsed(pin):
-            raise SnapshotExpiredError(
-                "what was being read was pruned, because this process could not renew its pin in time: read it again"
-            ) from error
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Say what it means that a file is missing, if others have taken this reader for gone (rule E2)."""
+        try:
+            yield
+        except CorruptionError as error:
+            pin, pins = self.held.pin if isinstance(self.held, Hold) else self.held, self._datasets.pins
+            if pin is None or self.held is None:
+                raise
+            if pins.lapsed(pin):
+                why = "because this process could not renew its pin in time"
+            elif pins.gone(self.held.position, self.overlay.shape.table):
+                why = "because its pin was taken for expired: did the clock of the storage jump?"
+            else:
+                raise
+            raise SnapshotExpiredError(f"what was being read was pruned, {why}: read it again") from error
 
     def _filtered(
         self,

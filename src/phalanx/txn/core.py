@@ -65,7 +65,7 @@ class Core:
         self.overlays = Overlays(self.datasets, log.folded)
         log.checkpointer.folds = self._folds
         self.pins.before_renewal = self._before_renewal
-        self.pins.look, self.pins.lets = self._look, self._lets
+        self.pins.look, self.pins.lets, self.pins.gone = self._look, self._lets, self._gone
 
     def refresh(self) -> View[State]:
         """The newest state; what it names is pinned before it is looked at (rule E2)."""
@@ -91,6 +91,15 @@ class Core:
     def _lets(self, pin: Pin) -> bool:
         """Whether no prune, as far as is known, has taken a staging pin for expired."""
         return self.log.view.state.retained.lets((bytes.fromhex(pin.id), pin.position))
+
+    def _gone(self, position: int, table: str) -> bool:
+        """Whether a prune has let go of a position, or of the version that a table had there."""
+        self._look()
+        state = self.log.view.state
+        contents = state.contents.get(table)
+        version = None if contents is None else contents.versions.at(position)
+        deleted = version is not None and is_lost(state, table, version.version)
+        return deleted or not state.retained.has(position)
 
     def _before_renewal(self) -> bool:
         """Who does nothing for a while must not hold up others: it moves on with the log all the same.

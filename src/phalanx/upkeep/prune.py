@@ -22,7 +22,7 @@ import msgspec
 from phalanx.catalog import State, apply
 from phalanx.clock import Deadline
 from phalanx.contents import Contents
-from phalanx.errors import ConflictError, CorruptionError, InvalidInputError, SnapshotExpiredError, StateError
+from phalanx.errors import ConflictError, CorruptionError, InvalidInputError, SnapshotExpiredError
 from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.entry import Landing
@@ -31,6 +31,7 @@ from phalanx.pinned import Seen, long_dead, pins_listed, seen
 from phalanx.pins import AT, FROM, STAGING
 from phalanx.tables.manifest import MANAGED
 from phalanx.txn.core import Core
+from phalanx.upkeep.ages import Ages
 from phalanx.upkeep.garbage import Cleared, File, Garbage, Protection, sort_out
 from phalanx.upkeep.kept import Replaced, forget_kept, is_listed, is_pinned, kept_states, replaced
 from phalanx.upkeep.reach import Manifests, Reach, walk
@@ -40,9 +41,6 @@ log = logging.getLogger("phalanx.upkeep")
 
 Mode = Literal["eager", "background", "sweep"]
 ATTEMPTS = 8
-JUMP = 30 * 86_400.0
-"""Seconds since the last commit after which a clock is believed only if somebody says so: it may have jumped."""
-_BACK = 60.0
 _AT_ONCE = 1000
 
 
@@ -125,6 +123,8 @@ class _Run:
         self._files = list(self._listed()) if self._removes else []
         self._pins = seen(pins_listed(self._store))
         self._floor = core.log.oldest()
+        stamps, reach = [one.renewed for one in self._pins], (self._floor, self._view.position)
+        self._ages = Ages(core.store, self._now, reach, stamps, trust=options.trust_clock)
         self._kept = [one.name for one in core.store.list(layout.KEPT)]
         self._replaced: list[Replaced] = []
         self._landed: int | None = None
@@ -159,7 +159,7 @@ class _Run:
     def waits_for_the_dead(self) -> bool:
         """Whether writers are gone that began at the very end of the log: nothing there tells yet that it is long ago."""
         own = [one for one in self._pins if one.kind == STAGING and one.position >= self._view.position]
-        return any(one.expired(self._now) for one in own)
+        return any(self._ages.passed(one.renewed, one.life) for one in own)
 
     def move_on(self) -> None:
         """An entry that decides nothing, and that everybody has seen who begins after it."""
@@ -227,43 +227,20 @@ class _Run:
         seconds = max(self._how.older_than, self._how.protect)
         if seconds <= 0:
             return self._view.position
-        store = self._core.store
-        listed = store.list(layout.LOG, after=layout.entry(self._floor - 1))
-        stamps = [(at, one.modified) for one in listed if (at := layout.entry_position(one.name)) is not None]
-        now = store.now()
-        self._believe(now, max((stamp for _, stamp in stamps), default=now))
-        due, newest = self._floor - 1, 0.0
-        for position, stamp in stamps:
-            newest = max(newest, stamp)
-            if newest > now - seconds or position > self._view.position:
-                break
-            due = position
-        return due
-
-    def _believe(self, now: float, last: float) -> None:
-        """Refuse to act on a clock that has jumped (known bug 16)."""
-        if self._how.trust_clock:
-            return
-        if now - last > JUMP:
-            raise StateError(
-                f"the clock of {self._core.store.uri} says that {int((now - last) / 86_400)} days have passed since the last "
-                "commit: nothing was pruned; if that is so, prune with trust_clock=True (--trust-clock)"
-            )
-        if last - now > _BACK:
-            raise StateError(
-                f"the clock of {self._core.store.uri} says that the last commit is {int(last - now)} seconds ahead: "
-                "nothing was pruned; set the clock, or prune with trust_clock=True (--trust-clock)"
-            )
+        self._ages.require_sense()
+        return self._ages.due(seconds)
 
     def _alive(self, pins: Iterable[Seen]) -> list[Seen]:
         """Pins that count. One that was put after this run began cannot have expired, whatever a clock says."""
-        return [one for one in pins if not one.expired(self._now) or one.position >= self._view.position]
+        passed, end = self._ages.passed, self._view.position
+        return [one for one in pins if one.position >= end or not passed(one.renewed, one.life)]
 
     def _writers(self, pins: Iterable[Seen]) -> list[Seen]:
         """Staging pins that count: also those that expired within the window, because nothing of theirs goes."""
-        young = self._now - self._how.protect
-        alive = {one.id for one in self._alive(pins)}
-        return [one for one in pins if one.kind == STAGING and (one.id in alive or one.since > young)]
+        passed, window = self._ages.passed, self._how.protect
+        own = [one for one in pins if one.kind == STAGING]
+        alive = {one.id for one in self._alive(own)}
+        return [one for one in own if one.id in alive or (window > 0 and not passed(one.since, window))]
 
     def _commit(self, decision: Decision, first: Garbage) -> int:
         state = self._view.state
@@ -286,7 +263,7 @@ class _Run:
         """What would go of the log."""
         dead = self._core.store.list(layout.LOG, before=layout.entry(floor)) if floor > self._floor else []
         old = [at for one in self._core.store.list(layout.CHECKPOINT) if (at := layout.checkpoint_position(one.name))]
-        pins = long_dead(self._store.list(layout.PINS), self._now, self._view.position)
+        pins = long_dead(self._store.list(layout.PINS), self._ages.passed, self._view.position)
         size, passed = sum(one.size for one in dead), sum(at < floor for at in old)
         return Cleared(len(dead), size, passed, int(floor > self._floor), 0, len(pins))
 
@@ -307,7 +284,7 @@ class _Run:
         still = self._garbage(view, floor, found, [], both)
         pinned = {name for name, state in found if is_pinned(name, state, exactly)}
         forgotten = forget_kept(core, self._kept, view.state, exactly, pinned)
-        dead = long_dead(pins, self._now, self._view.position)
+        dead = long_dead(pins, self._ages.passed, self._view.position)
         self._store.delete(dead)
         swept = core.log.sweep(floor)
         cleared = Cleared(swept.entries, swept.bytes, swept.checkpoints, swept.floors, forgotten, len(dead))
@@ -362,7 +339,7 @@ class _Run:
         walk(marked, self._core, lowest, view, since)
         writers = self._writers(pins)
         protection = Protection(
-            self._now - self._how.protect if self._how.protect > 0 else None,
+            self._ages.bound(self._how.protect) if self._how.protect > 0 else None,
             min((one.since for one in writers), default=None),
         )
         return sort_out(self._files, marked, self._manifests, view.state, protection)

@@ -18,9 +18,10 @@ from phalanx.pinned import seen
 from phalanx.pins import KINDS
 from phalanx.tables.guard import guard
 from phalanx.txn.core import Core
+from phalanx.upkeep.ages import JUMP
 from phalanx.upkeep.check import EVERYTHING, Report, check, pin_names
 from phalanx.upkeep.folder import Progress
-from phalanx.upkeep.prune import JUMP, Options, prune
+from phalanx.upkeep.prune import Options, prune
 from phalanx.upkeep.window import protection
 
 TEMPORARY = "tmp"
