@@ -172,6 +172,15 @@ def test_only_an_empty_folder_is_removed_and_it_comes_back(store: Store, place: 
     store.delete([layout.entry(1), layout.entry(2)])
     store.remove_folder(layout.bucket(1))
     store.remove_folder("never/was")
+    put(store, "tables/t/data/1", b"x")
+    put(store, "tables/t/_indices/1/2", b"x")
+    store.delete(["tables/t/_indices/1/2"])
+    store.remove_folder("tables/t")
+    assert names(store, "tables") == ["tables/t/data/1"]
+    store.delete(["tables/t/data/1"])
+    store.remove_folder("tables/t")
+    assert names(store, "tables") == []
+    assert put(store, "tables/t/data/1", b"x") == Created()
     assert put(other, layout.entry(3), b"x") == Created()
     assert put(store, layout.entry(4), b"x") == Created()
 

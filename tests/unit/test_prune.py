@@ -73,6 +73,7 @@ def test_a_dry_run_says_exactly_what_a_prune_does(ground: Ground) -> None:
     done = ground.lake.prune(keep=2, protect=0)
     assert {one.name for one in planned.removed} == {one.name for one in done.removed} != set()
     assert (planned.entries, planned.versions, planned.bytes) == (done.entries, done.versions, done.bytes)
+    assert planned.log == done.log
     assert before[0] - ground.files() == {f"tables/{one.table}/{one.name}" for one in done.removed}
 
 
@@ -242,7 +243,12 @@ def test_a_dropped_table_goes_with_the_log_and_a_deregistered_one_is_left_alone(
     ground.lake.drop_table("t")
     ground.lake.create_table("u", few(1))
     ground.lake.create_table("w", few(1))
+    dropped = {
+        path for path in (ground.folder / "tables").iterdir() if path.name not in ground.lake.core.log.view.state.names
+    }
+    assert len(dropped) == 2
     done = ground.lake.prune(keep=1, unconditional=True)
+    assert [path for path in dropped if path.exists()] == [folder], "not even empty folders are left of the other"
     assert any(path.is_file() for path in folder.rglob("*"))
     assert {one.why for one in done.kept_files if one.table == held.id} == {Why.NOT_OURS}
     assert all(one.table != held.id for one in done.removed)

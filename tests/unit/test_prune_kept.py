@@ -157,11 +157,11 @@ def test_what_another_prune_kept_for_a_tag_stays(ground: Ground, monkeypatch: py
     table = slow.create_table("t", SCHEMA)
     for number in range(10):
         table.append(few(number))
-    real = pruning.forget_kept
+    real = pruning.needless
     ran: list[int] = []
 
-    def forget(core: Any, *given: Any) -> int:
-        if core is slow.core and not ran:
+    def forget(*given: Any) -> list[str]:
+        if not ran:
             ran.append(1)
             other.tag("release", version=other.refresh().version - 3)
             for number in range(5):
@@ -169,9 +169,9 @@ def test_what_another_prune_kept_for_a_tag_stays(ground: Ground, monkeypatch: py
             for lake in (slow, other):
                 lake.core.pins.renew()
             other.prune(keep=1, protect=0)
-        return real(core, *given)
+        return real(*given)
 
-    monkeypatch.setattr(pruning, "forget_kept", forget)
+    monkeypatch.setattr(pruning, "needless", forget)
     slow.prune(keep=6, protect=0)
     assert ran
     assert ground.process().snapshot(tag="release")["t"].count() == 8

@@ -121,11 +121,7 @@ def sweep(store: Store, grace: float, below: int | None = None) -> Trimmed:
         raise StateError(msg)
     settled = max(floors) if store.probes else _settled(store, floors, grace)
     settled = settled if below is None else min(settled, below)
-    dead = [
-        found
-        for found in store.list(layout.LOG, before=layout.entry(settled))
-        if layout.entry_position(found.name) is not None
-    ]
+    dead = dead_below(store, settled)
     store.delete([found.name for found in dead])
     for folder in _folders(dead, settled):
         store.remove_folder(folder)
@@ -135,6 +131,17 @@ def sweep(store: Store, grace: float, below: int | None = None) -> Trimmed:
     store.delete(passed)
     size = sum(found.size for found in dead)
     return Trimmed(max(floors), len(dead), size, max(floors) - settled, len(checkpoints), len(passed))
+
+
+def settled_soon(store: Store, grace: float, floor: int) -> int:
+    """Below which position entries could go if the floor was raised so far now: other stores than disks wait for the grace."""
+    return floor if store.probes else min(floor, _settled(store, _floors(store), grace))
+
+
+def dead_below(store: Store, position: int) -> list[Listed]:
+    """The entries that are still there below a position."""
+    found = store.list(layout.LOG, before=layout.entry(position))
+    return [one for one in found if layout.entry_position(one.name) is not None]
 
 
 def _floors(store: Store) -> dict[int, Listed]:

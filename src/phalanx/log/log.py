@@ -35,8 +35,8 @@ from phalanx.log.checkpoint import Checkpointer
 from phalanx.log.crowd import Crowd
 from phalanx.log.cursor import Cursor, View
 from phalanx.log.entry import Entry, Landing, Transaction
-from phalanx.log.floor import Freshness, Trimmed, put_base, read_floor, sweep
-from phalanx.objects import Store, layout
+from phalanx.log.floor import Freshness, Trimmed, dead_below, put_base, read_floor, settled_soon, sweep
+from phalanx.objects import Listed, Store, layout
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -237,6 +237,10 @@ class Log(Generic[S]):
                 self._put_base(layout.kept(position + 1), position, deadline)
         if floor > lowest:
             self._put_base(layout.floor(floor), floor - 1, deadline)
+
+    def clearable(self, floor: int) -> list[Listed]:
+        """The entries that a sweep could delete if the floor was raised so far now."""
+        return dead_below(self._store, settled_soon(self._store, self.settings.grace, floor))
 
     def sweep(self, below: int | None = None) -> Trimmed:
         """Delete entries and checkpoints that lie below the floor, or only those below a position."""

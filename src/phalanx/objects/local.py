@@ -184,10 +184,11 @@ class LocalStore:
                 raise self._refusal("delete", f"{self.uri}/{name}", error) from error
 
     def remove_folder(self, folder: str) -> None:
-        """Never recursively: a folder that is not empty stays."""
-        self._durable_folders.discard(folder)
-        with contextlib.suppress(OSError):
-            os.rmdir(f"{self.uri}/{folder}")
+        """Never a file, and no folder that has one: only `rmdir` is asked, from the innermost out."""
+        self._durable_folders -= {one for one in self._durable_folders if f"{one}/".startswith(f"{folder}/")}
+        for path, _, _ in os.walk(f"{self.uri}/{folder}", topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
 
     def sync(self, names: Iterable[str]) -> None:
         """See `Store`."""

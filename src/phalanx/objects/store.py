@@ -115,7 +115,7 @@ class Store(Protocol):
         ...
 
     def remove_folder(self, folder: str) -> None:
-        """Remove a folder if it is empty (rule A8); nothing to do where folders do not exist."""
+        """Remove a folder if it has nothing but empty folders (rule A8); nothing to do where folders do not exist."""
         ...
 
     def sync(self, names: Iterable[str]) -> None:

@@ -55,8 +55,8 @@ def kept_states(core: Core, wanted: set[int]) -> list[tuple[str, State]]:
     return found
 
 
-def forget_kept(core: Core, names: Iterable[str], newest: State, exactly: set[int], pinned: set[str]) -> int:
-    """Remove what was kept for tags and pins that are gone, and of versions that were deleted; how many that were.
+def needless(names: Iterable[str], newest: State, exactly: set[int], pinned: set[str]) -> list[str]:
+    """What was kept for tags and pins that are gone, and of versions that were deleted.
 
     Versions of a table that somebody reads stay, whatever became of the table.
     """
@@ -67,8 +67,7 @@ def forget_kept(core: Core, names: Iterable[str], newest: State, exactly: set[in
         if version is not None:
             needed = name in pinned or is_listed(newest, *version)
         gone += [] if needed else [name]
-    core.store.delete(gone)
-    return len(gone)
+    return gone
 
 
 def is_listed(state: State, table: str, version: int) -> bool:

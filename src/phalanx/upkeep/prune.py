@@ -33,9 +33,9 @@ from phalanx.tables.manifest import MANAGED
 from phalanx.txn.core import Core
 from phalanx.upkeep.ages import Ages
 from phalanx.upkeep.garbage import Cleared, File, Garbage, Protection, sort_out
-from phalanx.upkeep.kept import Replaced, forget_kept, is_listed, is_pinned, kept_states, replaced
+from phalanx.upkeep.kept import Replaced, is_listed, is_pinned, kept_states, needless, replaced
 from phalanx.upkeep.reach import Manifests, Reach, walk
-from phalanx.upkeep.retention import Decision, Needs, Wish, decide
+from phalanx.upkeep.retention import Decision, Needs, Wish, decide, live
 
 log = logging.getLogger("phalanx.upkeep")
 
@@ -182,7 +182,7 @@ class _Run:
         same = decision.floor <= state.retained.floor and set(state.retained.kept) <= set(decision.kept)
         idle = same and not first.garbage and not decision.going
         if self._how.dry_run or (idle and self._nothing_left(decision)):
-            would = self._would_clear(decision.floor) if self._how.dry_run else Cleared()
+            would = self._would_clear(decision, after.state, kept) if self._how.dry_run else Cleared()
             return self._told(None, decision, would, named, first.garbage, first.kept)
         landed = self._landed = None if idle else self._commit(decision, first)
         if not self._removes:
@@ -190,6 +190,7 @@ class _Run:
         cleared, last = self._carry_out(decision, {one.table for one in first.garbage})
         gone = [one for one in first.garbage if (one.table, one.name) not in last]
         self._delete(gone)
+        self._remove_folders(gone, first.kept)
         return self._told(landed, decision, cleared, named, gone, first.kept)
 
     def _told(
@@ -259,13 +260,19 @@ class _Run:
         )
         return self._core.committer.commit(self._core.intent([action], self._deadline, note="prune"))
 
-    def _would_clear(self, floor: int) -> Cleared:
-        """What would go of the log."""
-        dead = self._core.store.list(layout.LOG, before=layout.entry(floor)) if floor > self._floor else []
+    def _would_clear(self, decision: Decision, newest: State, found: list[tuple[str, State]]) -> Cleared:
+        """What would go of the log, what an earlier prune has left among it."""
+        if not self._removes:
+            return Cleared()
+        floor = max(decision.floor, self._floor)
+        dead = self._core.log.clearable(floor)
         old = [at for one in self._core.store.list(layout.CHECKPOINT) if (at := layout.checkpoint_position(one.name))]
         pins = long_dead(self._store.list(layout.PINS), self._ages.passed, self._view.position)
+        exactly = {one.position for one in self._alive(self._pins) if one.kind == AT} | set(decision.kept)
+        pinned = {name for name, state in found if is_pinned(name, state, exactly)}
+        forgotten = needless(self._kept, newest, exactly, pinned)
         size, passed = sum(one.size for one in dead), sum(at < floor for at in old)
-        return Cleared(len(dead), size, passed, int(floor > self._floor), 0, len(pins))
+        return Cleared(len(dead), size, passed, int(floor > self._floor), len(forgotten), len(pins))
 
     def _carry_out(self, decision: Decision, tables: Iterable[str]) -> tuple[Cleared, set[tuple[str, str]]]:
         """Everything after the decision but deleting files: what went of the log, and files that turned out to be needed."""
@@ -283,11 +290,12 @@ class _Run:
         found = kept_states(core, exactly)
         still = self._garbage(view, floor, found, [], both)
         pinned = {name for name, state in found if is_pinned(name, state, exactly)}
-        forgotten = forget_kept(core, self._kept, view.state, exactly, pinned)
+        forgotten = needless(self._kept, view.state, exactly, pinned)
+        core.store.delete(forgotten)
         dead = long_dead(pins, self._ages.passed, self._view.position)
         self._store.delete(dead)
         swept = core.log.sweep(floor)
-        cleared = Cleared(swept.entries, swept.bytes, swept.checkpoints, swept.floors, forgotten, len(dead))
+        cleared = Cleared(swept.entries, swept.bytes, swept.checkpoints, swept.floors, len(forgotten), len(dead))
         return cleared, {(one.table, one.name) for one in still.kept}
 
     def _came_back(self, newest: State) -> bool:
@@ -321,7 +329,9 @@ class _Run:
             return Garbage([], [])
         alive = self._alive(pins)
         since = min((one.position for one in alive if one.kind == FROM), default=None)
-        lowest = max(min(floor - 1, floor if since is None else since), self._floor - 1, 1)
+        lowest = max(
+            min(floor - 1, floor if since is None else since), self._floor - 1, self._oldest(view.state, since), 1
+        )
         exactly = {one.position for one in alive if one.kind == AT}
         pinned = [state for one in sorted(exactly) if (state := self._at(one)) is not None]
         marked = Reach(view.state)
@@ -344,6 +354,14 @@ class _Run:
         )
         return sort_out(self._files, marked, self._manifests, view.state, protection)
 
+    def _oldest(self, state: State, since: int | None) -> int:
+        """Before this, no table that was asked for is needed: what it was made of is kept by itself, or was deleted (I11)."""
+        found = [state.contents.get(table) for table in self._how.tables or ()]
+        if not found or None in found:
+            return 0
+        there = [versions[0][0].position if (versions := live(one)) else 0 for one in found if one is not None]
+        return min([*there, *([] if since is None else [since])])
+
     def _at(self, position: int) -> State | None:
         """What a reader that has pinned exactly this position needs; None if it is all kept anyway, or refused."""
         if not self._floor - 1 <= position < self._view.position:
@@ -357,8 +375,12 @@ class _Run:
             done += len(some)
             if self._how.progress is not None:
                 self._how.progress(done, len(gone))
-        folders = {layout.table(one.table, one.name).rpartition("/")[0] for one in gone if "_indices/" in one.name}
-        for folder in sorted(folders):
+
+    def _remove_folders(self, gone: list[File], stay: list[File]) -> None:
+        """Remove folders that are empty now: of indexes, which nobody uses again, and of tables that are gone."""
+        left = {one.table for one in gone} - {one.table for one in stay} - set(self._view.state.names)
+        indexes = {layout.table(one.table, one.name).rpartition("/")[0] for one in gone if "_indices/" in one.name}
+        for folder in sorted({*indexes, *map(layout.table, left)}):
             self._store.remove_folder(folder)
 
 
