@@ -30,11 +30,19 @@ class Kept:
     _background: Background
 
     def flush(self, name: str | None = None, *, timeout: float | None = None) -> dict[str, Flushed]:
-        """Write out what is pending in one table, or in all. No row changes; readers get faster."""
+        """Write out what is pending in one table, or in all. No row changes; readers get faster.
+
+        What was written out is indexed in the background then, or before this returns if the lake does without.
+        """
         deadline = self._core.deadline(300.0 if timeout is None else timeout)
         view = self._core.refresh()
         names = [name] if name else sorted(".".join(one) for one in view.state.tables)
-        return {one: flush(self._core, find(view, one).table.id, deadline) for one in names}
+        done: dict[str, Flushed] = {}
+        for one in names:
+            table = find(view, one).table.id
+            done[one] = flush(self._core, table, deadline)
+            self._background.flushed(table, done[one])
+        return done
 
     def optimize(  # noqa: PLR0913 - each is a choice of its own
         self,

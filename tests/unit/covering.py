@@ -16,6 +16,7 @@ from phalanx.tables.dataset import Version
 from phalanx.tables.index import segments
 from phalanx.txn.core import Found, find
 from phalanx.upkeep.cover import Covered, cover
+from phalanx.upkeep.flush import flush
 
 
 def opened(folder: Path) -> Lake:
@@ -33,6 +34,11 @@ def soon() -> Deadline:
 def covered(lake: Lake, name: str, least_rows: int = 1) -> Covered:
     """Cover a table now, however few rows lack an index."""
     return cover(lake._core, found(lake, name).table.id, soon(), least_rows=least_rows)
+
+
+def written_out(lake: Lake, name: str) -> None:
+    """Flush a table, and index nothing."""
+    flush(lake._core, found(lake, name).table.id, soon())
 
 
 def found(lake: Lake, name: str) -> Found:

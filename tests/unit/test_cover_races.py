@@ -18,7 +18,7 @@ from phalanx.tail.lookup import KEY_INDEX as KEY
 from phalanx.testing import Fault, FaultyStore, Process, nth
 from phalanx.upkeep import cover as covering
 from phalanx.upkeep import optimize as optimizing
-from tests.unit.covering import coverage, covered, found, head, held, opened, soon
+from tests.unit.covering import coverage, covered, found, head, held, opened, soon, written_out
 
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("x", pa.list_(pa.float32(), 2)), ("t", pa.string())])
 
@@ -39,7 +39,7 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
             table.create_index(column, kind, **({"num_partitions": 1} if column == "x" else {}))
         for first in (0, 50):
             table.append(rows(first))
-            lake.flush("t")
+            written_out(lake, "t")
         yield lake
 
 
@@ -113,7 +113,7 @@ def test_what_was_built_is_announced_on_the_head_that_a_flush_made(
     """Another process flushes meanwhile: nothing is built again, and the new rows are left for the next time."""
     builds = Builds(monkeypatch)
     other["t"].upsert(rows(40, 20))
-    getattr(builds, when)(lambda: other.flush("t"))
+    getattr(builds, when)(lambda: written_out(other, "t"))
     assert sorted(covered(lake, "t").names) == ALL
     assert sorted(builds.names) == ALL
     assert set(coverage(lake, "t").values()) == {(2, 3)}
@@ -175,7 +175,7 @@ def test_rows_that_go_while_an_index_is_built_are_not_found(
     def change() -> None:
         other["t"].delete("id % 3 = 0")
         other["t"].update({"n": "n + 1", "t": "'word1 changed'", "x": "x"}, "id % 4 = 0")
-        other.flush("t")
+        written_out(other, "t")
 
     builds.then(change)
     assert sorted(covered(lake, "t").names) == ALL
@@ -191,7 +191,7 @@ def test_a_head_that_never_stands_still_costs_the_work_and_nothing_else(
     def overtaken(*arguments: Any) -> Any:
         made = announce(*arguments)
         other["t"].upsert(rows(next(ids), 1))
-        other.flush("t")
+        written_out(other, "t")
         return made
 
     with monkeypatch.context() as patch:
@@ -276,7 +276,7 @@ def test_a_rewrite_keeps_the_coverage_of_fragments_that_one_segment_has(
     """Row ids stay, so the segment has the new fragment instead, and is not taken for one of the first fragment."""
     for first in (200, 210, 220):
         lake["t"].append(rows(first, 10))
-        lake.flush("t")
+        written_out(lake, "t")
     covered(lake, "t")
     before = {name: sorted(map(sorted, segments)) for name, segments in held(lake, "t").items()}
     assert before["n_bitmap"] == [[0, 1, 2, 3, 4]]

@@ -7,7 +7,7 @@ data frames of Spark, and every write is one commit.
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -28,6 +28,9 @@ from phalanx.upkeep.check import Report, check
 from phalanx.upkeep.flush import Flushed, flush
 from phalanx.upkeep.folder import Progress
 from phalanx.upkeep.optimize import Done, Optimized, Options, optimize, optimize_all
+
+if TYPE_CHECKING:
+    from phalanx.upkeep.background import Background
 
 
 class SparkSnapshot:
@@ -125,11 +128,16 @@ class SparkLake:
         return SparkTransaction(self.lake, self.spark, note, token=token, timeout=timeout, isolation=isolation)
 
     def flush(self, name: str | None = None, *, timeout: float = 3600.0) -> dict[str, Flushed]:
-        """As `Lake.flush`, with the rows of a large tail written by tasks."""
-        core = self.lake.core
-        names = [name] if name else self.lake.tables()
+        """As `Lake.flush`, with the rows of a large tail written by tasks, and then indexed by them."""
+        core, runner = self.lake.core, self._runner
+        background = cast("Background", core.committer.upkeep)
         deadline = core.deadline(timeout)
-        return {one: flush(core, self.lake[one].id, deadline, self._runner.write) for one in names}
+        done: dict[str, Flushed] = {}
+        for one in [name] if name else self.lake.tables():
+            table = self.lake[one].id
+            done[one] = flush(core, table, deadline, runner.write)
+            background.flushed(table, done[one], runner.build)
+        return done
 
     def optimize(
         self,

@@ -13,9 +13,9 @@ from phalanx.clock import Deadline, environment
 from phalanx.contents import Contents
 from phalanx.errors import NotFoundError, PhalanxError, UnavailableError
 from phalanx.txn.core import Core, locate
-from phalanx.upkeep.cover import cover
+from phalanx.upkeep.cover import Builder, cover
 from phalanx.upkeep.due import Habits, habits, prune_due, worth_rewriting
-from phalanx.upkeep.flush import flush
+from phalanx.upkeep.flush import Flushed, flush
 from phalanx.upkeep.limits import DEFAULTS, Limits, limits
 from phalanx.upkeep.optimize import Options as HowToOptimize
 from phalanx.upkeep.optimize import optimize
@@ -97,6 +97,18 @@ class Background:
         if self.limits.background == "on":
             self._run(("flush", table), lambda: self._flush(table))
 
+    def flushed(self, table: str, done: Flushed, builder: Builder | None = None) -> None:
+        """Somebody had a tail written out on purpose: what follows a flush in the background follows this one, too.
+
+        If nothing is to go on beside the caller, or in tasks that end with it, indexes are built before this returns.
+        """
+        if done.version is None and table not in self._marked:
+            return
+        if builder is None and self.limits.background == "on":
+            self._run(("index", table), lambda: self._index(table))
+        else:
+            self._tidy(table, builder)
+
     def prune_previous(self, table: str, mode: Mode) -> None:
         """Prune the versions of a table before its newest (rule E6). Whatever goes wrong, what was written stands.
 
@@ -154,12 +166,16 @@ class Background:
         self._try("flush", lambda deadline: flush(self._core, table, until or deadline))
         self._run(("index", table), lambda: self._index(table))
 
-    def _index(self, table: str) -> None:
+    def _tidy(self, table: str, builder: Builder | None = None) -> None:
         """Index what was written out; then what was marked can go that the table no longer stands on."""
-        self._try("index", lambda deadline: cover(self._core, table, deadline))
+        self._try("index", lambda deadline: cover(self._core, table, deadline, builder=builder))
         if table in self._marked:
             self._marked.discard(table)
             self._sweep(frozenset([table]))
+
+    def _index(self, table: str) -> None:
+        """What follows a flush, and with `upkeep` on what is due."""
+        self._tidy(table)
         if self._habits().upkeep == "on":
             self._try("optimize", lambda deadline: self._optimize(table, deadline))
             self._try("prune", self._prune)
