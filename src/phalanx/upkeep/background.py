@@ -38,6 +38,7 @@ class Background:
         self._core = core
         self._lock = threading.Lock()
         self._running: dict[tuple[str, str], threading.Thread] = {}
+        self._again: set[tuple[str, str]] = set()
         self._seen: dict[str, tuple[int, float]] = {}
         self._closed = False
         self._marked: set[str] = set()
@@ -95,7 +96,7 @@ class Background:
     def start(self, table: str) -> None:
         """Begin to flush a table, unless that is under way or the lake does without."""
         if self.limits.background == "on":
-            self._run(("flush", table), lambda: self._flush(table))
+            self._run(("flush", table), lambda: self._flush(table), again=False)
 
     def flushed(self, table: str, done: Flushed, builder: Builder | None = None) -> None:
         """Somebody had a tail written out on purpose: what follows a flush in the background follows this one, too.
@@ -124,7 +125,7 @@ class Background:
             self.sweep(table)
 
     def sweep(self, table: str | None = None) -> None:
-        """Begin to remove what was marked by a prune, unless that is under way."""
+        """Begin to remove what was marked by a prune."""
         tables = None if table is None else frozenset([table])
         self._run(("sweep", table or ""), lambda: self._sweep(tables))
 
@@ -135,16 +136,28 @@ class Background:
     def _window(self) -> float:
         return protection(None, environment(), self._core.log.view.state.properties)
 
-    def _run(self, what: tuple[str, str], work: Callable[[], None]) -> None:
-        """Do something in a thread of its own, unless it is being done."""
+    def _run(self, what: tuple[str, str], work: Callable[[], None], *, again: bool = True) -> None:
+        """Do something in a thread of its own; if it is being done, once more after that, because it may have looked before."""
         with self._lock:
-            running = self._running.get(what)
-            if self._closed or (running is not None and running.is_alive()):
+            if self._closed:
+                return
+            if what in self._running:
+                self._again.update({what} if again else ())
                 return
             # Not a daemon: a process that ends waits for it, because Lance cannot be stopped in the middle of a call.
-            thread = threading.Thread(target=work, name=f"phalanx-{what[0]}")
-            self._running[what] = thread
+            thread = threading.Thread(target=self._work, args=(what, work), name=f"phalanx-{what[0]}")
             thread.start()
+            self._running[what] = thread
+
+    def _work(self, what: tuple[str, str], work: Callable[[], None]) -> None:
+        again = True
+        while again:
+            self._try(what[0], lambda _: work())
+            with self._lock:
+                again = what in self._again
+                self._again.discard(what)
+                if not again:
+                    del self._running[what]
 
     def _help(self, table: str, deadline: Deadline) -> None:
         """A writer that has to wait flushes, whatever the lake's properties say of the background."""
