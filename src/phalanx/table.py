@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx import indexing
 from phalanx.altering import Alterable
+from phalanx.clock import environment
 from phalanx.errors import InvalidInputError, NotFoundError
 from phalanx.indexing import IndexInfo
 from phalanx.readable import Readable, SnapshotTable
@@ -149,7 +150,7 @@ class Table(Readable, Alterable):
         run: Callable[[Statements], int],
         prune_previous: Previous | None = None,
     ) -> int:
-        mode = previous_mode(prune_previous or False, self._core.log.view.state.properties)
+        mode = previous_mode(prune_previous or False, environment(), self._core.log.view.state.properties)
         table = self._known.table
         statements = Statements(self._core, self._shape, timeout, note)
         self._background.make_room(table, self._core.deadline(timeout))
@@ -280,7 +281,7 @@ class TransactionTable(Readable, Alterable):
     def _pruning(self, previous: Previous, run: Callable[[Draft], object]) -> None:
         """Do something; what came before this transaction goes after its commit, if that is asked for (rule E6)."""
         draft = self._open()
-        mode = previous_mode(previous, self._core.log.view.state.properties)
+        mode = previous_mode(previous, environment(), self._core.log.view.state.properties)
         run(draft)
         if mode is not None:
             self._work.prunes[draft.found.table.id] = mode

@@ -9,6 +9,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+import msgspec
+
 from phalanx.clock import Deadline, environment
 from phalanx.contents import Contents
 from phalanx.errors import NotFoundError, PhalanxError, UnavailableError
@@ -117,8 +119,7 @@ class Background:
         """
         contents = self._core.log.view.state.contents.get(table)
         tail = contents is not None and contents.first != contents.until
-        how = Options(protect=self._window(), mode=mode, tables=frozenset([table]), files=not tail)
-        self._try("prune", lambda deadline: prune(self._core, how, deadline))
+        self._prune_as(Options(mode=mode, tables=frozenset([table]), files=not tail))
         if tail:
             self._marked.add(table)
         elif mode == "background":
@@ -130,8 +131,15 @@ class Background:
         self._run(("sweep", table or ""), lambda: self._sweep(tables))
 
     def _sweep(self, tables: frozenset[str] | None) -> None:
-        how = Options(protect=self._window(), mode="sweep", tables=tables)
-        self._try("sweep", lambda deadline: prune(self._core, how, deadline))
+        self._prune_as(Options(mode="sweep", tables=tables))
+
+    def _prune_as(self, how: Options) -> None:
+        """Prune under the window that holds now. If that makes no sense any more, nothing is pruned, and no caller is told."""
+
+        def work(deadline: Deadline) -> None:
+            prune(self._core, msgspec.structs.replace(how, protect=self._window()), deadline)
+
+        self._try("sweep" if how.mode == "sweep" else "prune", work)
 
     def _window(self) -> float:
         return protection(None, environment(), self._core.log.view.state.properties)

@@ -28,13 +28,14 @@ def protection(given: float | str | None, environment: Mapping[str, str], proper
     return seconds(properties.get(PROPERTY, DEFAULT), PROPERTY)
 
 
-def previous_mode(given: Previous, properties: Mapping[str, str]) -> Literal["eager", "background"] | None:
-    """How a write prunes what came before it; None if it does not."""
+def previous_mode(
+    given: Previous, environment: Mapping[str, str], properties: Mapping[str, str]
+) -> Literal["eager", "background"] | None:
+    """How a write prunes what came before it; None if it does not. What makes no sense is refused before anything is written."""
     if given is False:
         return None
     wanted = properties.get(MODE, "eager") if given is True else given
-    if wanted == "eager":
-        return "eager"
-    if wanted == "background":
-        return "background"
-    raise InvalidInputError(f'prune_previous is True, False, "eager" or "background": {wanted!r} is not')
+    if wanted not in {"eager", "background"}:
+        raise InvalidInputError(f'prune_previous is True, False, "eager" or "background": {wanted!r} is not')
+    protection(None, environment, properties)
+    return "eager" if wanted == "eager" else "background"
