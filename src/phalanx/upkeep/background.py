@@ -44,6 +44,7 @@ class Background:
         self._seen: dict[str, tuple[int, float]] = {}
         self._closed = False
         self._marked: set[str] = set()
+        self._idle = 0
         self._known: tuple[object, Limits] = (None, DEFAULTS)
 
     @property
@@ -212,11 +213,16 @@ class Background:
             optimize(core, table, deadline, HowToOptimize(max_bytes=self._habits().bytes, threads=1))
 
     def _prune(self, deadline: Deadline) -> None:
-        """Prune if the log has grown enough. The judge refuses it if that is not wanted any more."""
-        how = self._habits()
-        if how.upkeep == "on" and prune_due(self._core.log.view):
-            options = Options(how.keep, how.older_than, self._window(), by_itself=True)
-            prune(self._core, options, deadline)
+        """Prune if the log has grown enough. The judge refuses it if that is not wanted any more.
+
+        What pins keep from going is not tried again after each flush, only when the log has grown as much once more.
+        """
+        how, view = self._habits(), self._core.log.view
+        if how.upkeep != "on" or view.position - self._idle < how.entries or not prune_due(self._core, view):
+            return
+        done = prune(self._core, Options(how.keep, how.older_than, self._window(), by_itself=True), deadline)
+        if done.version is None:
+            self._idle = view.position
 
     def _try(self, what: str, work: Callable[[Deadline], object]) -> None:
         try:

@@ -13,14 +13,15 @@ import msgspec
 
 from phalanx.amounts import seconds, size
 from phalanx.catalog import State
-from phalanx.errors import InvalidInputError
+from phalanx.clock import environment
+from phalanx.errors import InvalidInputError, NotFoundError, SnapshotExpiredError
 from phalanx.log.cursor import View
 from phalanx.tables import rewrite
 from phalanx.txn.core import Core, Found, locate
 from phalanx.txn.kept import UPKEEP
 from phalanx.upkeep.limits import limits
-from phalanx.upkeep.retention import live
-from phalanx.upkeep.window import MODE, PROPERTY
+from phalanx.upkeep.retention import Decision, Needs, Wish, decide, live
+from phalanx.upkeep.window import DEFAULT, MODE, PROPERTY, protection
 
 SMALL_FRAGMENTS = 16
 """So many of a table are worth an optimize: fewer cost a scan little."""
@@ -107,7 +108,7 @@ def due(core: Core, view: View[State]) -> list[Due]:
             small, worn = worth_rewriting(core, locate(view, table.id))
             if small or worn:
                 found.append(Due(shown, "optimize", f"{small} fragments are small, {worn} have deleted rows"))
-    return found + prune_due(view)
+    return found + prune_due(core, view)
 
 
 def worth_rewriting(core: Core, here: Found) -> tuple[int, int]:
@@ -117,15 +118,43 @@ def worth_rewriting(core: Core, here: Found) -> tuple[int, int]:
     return small if small >= SMALL_FRAGMENTS else 0, worn
 
 
-def prune_due(view: View[State]) -> list[Due]:
-    """Whether the log has grown, or tables have many more versions than are kept."""
-    how = habits(view.state.properties)
+def prune_due(core: Core, view: View[State]) -> list[Due]:
+    """Whether the log has grown, or tables have many more versions than are kept, and a prune would let go of some of it.
+
+    By what the log tells: pins and files are not looked at.
+    """
+    how, tables = habits(view.state.properties), sorted(view.state.tables.items())
     grown = view.position - max(view.state.retained.made, view.state.retained.floor)
+    counts = {table.id: len(live(view.state.contents[table.id])) for _, table in tables}
+    many = {table for table, count in counts.items() if count >= how.keep + how.entries}
+    if grown < how.entries and not many:
+        return []
+    floor = max(core.log.oldest(), view.state.retained.floor)
+    would = _would(core, view, how, floor)
     found: list[Due] = []
-    if grown >= how.entries:
+    if grown >= how.entries and (would.floor > floor or would.going):
         found.append(Due("", "prune", f"{grown:,} commits since the last one"))
-    for name, table in sorted(view.state.tables.items()):
-        many = len(live(view.state.contents[table.id]))
-        if many >= how.keep + how.entries:
-            found.append(Due(".".join(name), "prune", f"{many:,} versions are kept"))
+    for name, table in tables:
+        if table.id in many and table.id in would.going:
+            found.append(Due(".".join(name), "prune", f"{counts[table.id]:,} versions are kept"))
     return found
+
+
+def _would(core: Core, view: View[State], how: Habits, floor: int) -> Decision:
+    """What a prune that is not told anything would decide, if nobody had pinned anything."""
+    try:
+        window = protection(None, environment(), view.state.properties)
+    except InvalidInputError:
+        window = DEFAULT  # a prune will refuse it, and say so
+    wish = Wish(how.keep, _old(core, view, max(how.older_than, window)), anchor=True)
+    return decide(view.state, view.state.retained.last(view.position), floor, wish, Needs.of(view.state, ()))
+
+
+def _old(core: Core, view: View[State], seconds: float) -> int:
+    """The last position that is so old, by the times in the log and the store's clock."""
+    if seconds <= 0:
+        return view.position
+    try:
+        return core.log.as_of(int((core.store.now() - seconds) * 1e6)).position
+    except (NotFoundError, SnapshotExpiredError):
+        return 0  # all that the log still has is younger
