@@ -122,10 +122,13 @@ class Kept:
         """
         return check(self._core, deep=deep, progress=progress)
 
-    def repair(self, *, dry_run: bool = True, deep: bool = False, progress: Progress | None = None) -> Repaired:
+    def repair(
+        self, *, dry_run: bool = True, deep: bool = False, trust_clock: bool = False, progress: Progress | None = None
+    ) -> Repaired:
         """Put right what a check finds and what needs no copy; by default only say what that is.
 
         Damaged caches and notes, versions for clients and pins of the dead go, guards come back, files that nobody can reach
-        are pruned. If something is damaged that only a copy restores, it is named, and nothing is touched.
+        are pruned. If something is damaged that only a copy restores, it is named, and nothing is touched. After
+        30 days without a commit it goes by age only with `trust_clock`, as a prune does: the plan says so in `clock`.
         """
-        return repair(self._core, dry_run=dry_run, deep=deep, progress=progress)
+        return repair(self._core, dry_run=dry_run, deep=deep, trust_clock=trust_clock, progress=progress)

@@ -1,5 +1,6 @@
 """`repair` puts right what needs no copy, says so first, and never removes what could be live."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from typer.testing import CliRunner
 
 import phalanx
 from phalanx.cli.app import app
+from phalanx.errors import StateError
 from phalanx.namespace import PhalanxNamespace
 from phalanx.objects import layout
 from phalanx.tables.files import Kind
 from phalanx.tables.guard import guard
+from phalanx.testing.aging import AgingStore
 from tests.unit.pruning import BULK, Ground, bulk, few, grown
 from tests.unit.test_check_tables import busy, files
 
@@ -144,6 +147,62 @@ def test_files_that_nobody_can_reach_go_by_prune_and_those_of_a_writer_stay(grou
     ground.lake.repair(dry_run=False)
     assert not planned & set(everything(ground.folder))
     assert table.count() == 3 * BULK
+
+
+def quiet(ground: Ground, days: float = 40.0) -> AgingStore:
+    """A lake with a file that nobody can reach and one that never arrived, which nobody has changed for so long."""
+    grown(ground, 1)
+    left = ground.lake.transaction()
+    left["t"].append(bulk(10**7))
+    left.rollback()
+    ground.close()
+    half = ground.folder / "tmp" / "abc"
+    half.parent.mkdir(exist_ok=True)
+    half.write_bytes(b"half")
+    for path in [half, *(ground.folder / "tables").rglob("*")]:
+        os.utime(path, (path.stat().st_mtime - 10 * 86_400.0,) * 2)
+    store = ground.store()
+    store.ahead = days * 86_400.0
+    return store
+
+
+@pytest.mark.parametrize(
+    ("days", "says"), [(40.0, "40 days have passed since the last commit"), (-1.0, "seconds ahead; set the clock")]
+)
+def test_a_plan_that_needs_trust_in_the_clock_says_so_and_nothing_is_done_without(
+    tmp_path: Path, days: float, says: str
+) -> None:
+    """Neither half of it: the clock is asked before the first step."""
+    ground = Ground(tmp_path)
+    other = ground.process(quiet(ground, days))
+    planned = other.repair()
+    assert "prune" in {step.verb for step in planned.steps}
+    assert says in planned.clock
+    before = everything(ground.folder)
+    with pytest.raises(StateError, match=says):
+        other.repair(dry_run=False)
+    assert everything(ground.folder) == before
+    assert other.repair(trust_clock=True).clock == ""
+    if days > 0:  # a clock that is behind has to be set before anything can be committed
+        assert other.repair(dry_run=False, trust_clock=True).steps
+        assert other.repair(trust_clock=True).steps == ()
+        assert other["t"].count() == BULK
+    ground.close()
+
+
+def test_the_verb_repairs_a_quiet_lake_that_it_is_told_to_trust(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan says that it is needed."""
+    ground = Ground(tmp_path)
+    store = quiet(ground)
+    monkeypatch.setattr("phalanx.cli.repair.open_store", lambda *_: store)
+    uri = str(ground.folder)
+    assert "repair with trust_clock=True (--trust-clock)" in RUN.invoke(app, ["repair", uri]).output
+    refused = RUN.invoke(app, ["repair", uri, "--yes"])
+    assert isinstance(refused.exception, StateError)
+    assert RUN.invoke(app, ["repair", uri, "--yes", "--trust-clock"]).exit_code == 0
+    assert "nothing to repair" in RUN.invoke(app, ["repair", uri, "--trust-clock"]).output
 
 
 def test_the_verb_shows_its_plan_and_does_it_only_when_told(ground: Ground) -> None:

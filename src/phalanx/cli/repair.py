@@ -23,6 +23,9 @@ def repair(
     lake: LakeArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only say what would be done.")] = False,
     deep: Annotated[bool, typer.Option("--deep", help="Compare every byte first, as `check --deep` does.")] = False,
+    trust_clock: Annotated[
+        bool, typer.Option("--trust-clock", help="Believe the store's clock, however far it has moved.")
+    ] = False,
     option: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -31,25 +34,25 @@ def repair(
     If something is damaged that only a copy restores, it is named, nothing is touched, and the exit code is 9.
     """
     store = open_store(lake, storage_options(option))
-    planned = _repaired(store, dry_run=True, deep=deep)
+    planned = _repaired(store, dry_run=True, deep=deep, trust_clock=trust_clock)
     if not as_json:
         _say(planned)
     done = planned
     if yes and planned.steps:
-        done = _repaired(store, dry_run=False, deep=deep)
+        done = _repaired(store, dry_run=False, deep=deep, trust_clock=trust_clock)
     told = {"whole": done.whole} | {name: getattr(done, name) for name in done.__struct_fields__} | {"dry_run": not yes}
     show(told, as_json, lambda: _verdict(done, yes=yes))
     if done.lost:
         raise typer.Exit(DAMAGED)
 
 
-def _repaired(store: Store, *, dry_run: bool, deep: bool) -> Repaired:
+def _repaired(store: Store, *, dry_run: bool, deep: bool, trust_clock: bool) -> Repaired:
     try:
         opened = join(store, SYSTEM, None, timeout=TIMEOUT)
     except CorruptionError:
         return Repaired.refused(Report.of(check_log(store, Catalog(), SYSTEM)), dry_run=dry_run)
     with opened, bar() as moved:
-        return opened.repair(dry_run=dry_run, deep=deep, progress=moved)
+        return opened.repair(dry_run=dry_run, deep=deep, trust_clock=trust_clock, progress=moved)
 
 
 def _say(planned: Repaired) -> None:
@@ -69,4 +72,5 @@ def _verdict(done: Repaired, *, yes: bool) -> str:
     verbs = Counter(step.verb for step in done.steps)
     size = shown_size(sum(step.size for step in done.steps))
     said = ", ".join(f"{verb} {counted(many, 'object')}" for verb, many in sorted(verbs.items()))
-    return f"{'done' if yes else 'this would be done with --yes'}: {said} ({size})"
+    needed = f"\n{done.clock}" if done.clock else ""
+    return f"{'done' if yes else 'this would be done with --yes'}: {said} ({size}){needed}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from phalanx.clock import environment
-from phalanx.errors import UnavailableError
+from phalanx.errors import StateError, UnavailableError
 from phalanx.log.check import Cause, Problem
 from phalanx.objects import Store, Unknown, layout
 from phalanx.pinned import seen
@@ -25,6 +25,8 @@ from phalanx.upkeep.prune import Options, prune
 from phalanx.upkeep.window import protection
 
 TEMPORARY = "tmp"
+BACK = 60.0
+"""Seconds that the last commit may be ahead of the clock before a prune doubts it."""
 _LONG_DEAD = 2
 """Lives of a pin since it was renewed last, after which its process is not coming back."""
 _ON_ITS_WAY = 86_400.0
@@ -46,6 +48,8 @@ class Repaired(msgspec.Struct, frozen=True):
     dry_run: bool
     steps: tuple[Step, ...] = ()
     lost: tuple[Problem, ...] = ()
+    clock: str = ""
+    """Why it has to be told to trust the clock before it does anything; nothing if it need not be."""
 
     @property
     def whole(self) -> bool:
@@ -58,25 +62,42 @@ class Repaired(msgspec.Struct, frozen=True):
         return cls(dry_run, lost=tuple(one for one in report.problems if not one.harmless and not one.cure))
 
 
-def repair(core: Core, *, dry_run: bool = True, deep: bool = False, progress: Progress | None = None) -> Repaired:
+def repair(
+    core: Core, *, dry_run: bool = True, deep: bool = False, trust_clock: bool = False, progress: Progress | None = None
+) -> Repaired:
     """Put right what can be; with `dry_run`, say what that is."""
     report = check(core, deep=deep, progress=progress)
     told = Repaired.refused(report, dry_run=dry_run)
     if told.lost:
         return told
-    steps = [*_cures(report), *_pins(core), *_temporary(core.store)]
+    steps = [*_cures(report), *_pins(core, trust_clock=trust_clock), *_temporary(core.store)]
     orphans = [
         Step("prune", one.name, one.what, one.size)
         for one in report.problems
         if one.cause is Cause.ORPHANED and one.name != layout.TABLES
     ]
+    window = protection(None, environment(), core.refresh().state.properties)
+    doubt = _doubt(core) if orphans and window > 0 and not trust_clock else ""
     if not dry_run:
+        if doubt:
+            raise StateError(f"{doubt}: nothing was repaired")
         for step in steps:
             _do(core, step)
         if orphans:
-            window = protection(None, environment(), core.refresh().state.properties)
-            prune(core, Options(keep=EVERYTHING, protect=window), core.deadline(3600.0))
-    return Repaired(dry_run, (*steps, *orphans))
+            how = Options(keep=EVERYTHING, protect=window, trust_clock=trust_clock)
+            prune(core, how, core.deadline(3600.0))
+    return Repaired(dry_run, (*steps, *orphans), clock=doubt)
+
+
+def _doubt(core: Core) -> str:
+    """Why a prune would not believe the clock (rule E4), said before anything is done."""
+    ahead = core.store.now() - _newest_stamp(core)
+    advice = "if that is so, repair with trust_clock=True (--trust-clock)"
+    if ahead > JUMP:
+        return f"the store's clock says that {int(ahead / 86_400)} days have passed since the last commit; {advice}"
+    if -ahead > BACK:
+        return f"the store's clock says that the last commit is {int(-ahead)} seconds ahead; set the clock, or {advice}"
+    return ""
 
 
 def _cures(report: Report) -> Iterator[Step]:
@@ -88,14 +109,14 @@ def _cures(report: Report) -> Iterator[Step]:
             yield Step(verb, problem.cure, problem.what, problem.size)
 
 
-def _pins(core: Core) -> Iterator[Step]:
+def _pins(core: Core, *, trust_clock: bool) -> Iterator[Step]:
     """Pins of processes that are long gone, by a clock that can be believed."""
     store = core.datasets.files.store
     listed = [one for one in store.list(layout.PINS) if (name := layout.pin(one.name)) and name.kind in KINDS]
     if not listed:
         return
     now, last = store.now(), _newest_stamp(core)
-    if now - last > JUMP:
+    if now - last > JUMP and not trust_clock:
         return  # nobody has committed for so long, or the clock has jumped: they are in nobody's way
     window = protection(None, environment(), core.refresh().state.properties)
     for pin in seen(listed):
