@@ -19,7 +19,7 @@ from phalanx.clock import Deadline, is_gone
 from phalanx.contents import Contents
 from phalanx.errors import ConflictError, PhalanxError, StagingExpiredError
 from phalanx.log import item as it
-from phalanx.pins import Pin
+from phalanx.pins import AHEAD, Pin
 from phalanx.tables import cluster, rewrite
 from phalanx.tables.dataset import Version
 from phalanx.txn.core import Core, locate
@@ -31,6 +31,11 @@ ATTEMPTS = 64
 CLAIM_SECONDS = 30.0
 CLAIM_BYTES = 4 << 20
 """A claim holds for half a minute, and a second more for each so many bytes: after that others take it for abandoned."""
+
+
+def _lasts(size: int) -> float:
+    """For how many seconds a group of so many bytes is claimed."""
+    return CLAIM_SECONDS + size / CLAIM_BYTES
 
 
 class Ended(Enum):
@@ -84,8 +89,19 @@ class Groups:
 
     def claims(self, contents: Contents) -> tuple[Claimed, ...]:
         """What others are about to rewrite; processes of this machine that have ended are not."""
-        live = others(contents.claims, self.by, self._core.clock.now())
-        return tuple(one for one in live if not is_gone(one.by.rpartition("/")[0]))
+        now = self._core.clock.now()
+        live = others(contents.claims, self.by, now)
+        there = [one for one in live if not is_gone(one.by.rpartition("/")[0])]
+        return tuple(one for one in there if self._is_honest(one, contents, now))
+
+    def _is_honest(self, claim: Claimed, contents: Contents, now: int) -> bool:
+        """Whether a claim ends when it could: one by a clock that is a day ahead would hold up everybody for that day."""
+        left = (claim.until - now) / 1e6 - AHEAD
+        if left <= CLAIM_SECONDS:
+            return True
+        head = self._core.datasets.open(self._table, contents.head.manifest)
+        still = frozenset(claim.fragments).intersection(head.fragments)
+        return left <= _lasts(sum(rewrite.data_size(head.fragment(one).metadata) for one in still))
 
     def begin(self, bare: Version, planned: Contents, group: rewrite.Group) -> Outcome | Begun:
         """Claim a group that was planned on this version, and write it anew. Whatever goes wrong is an outcome."""
@@ -127,7 +143,7 @@ class Groups:
             return Outcome(Ended.CLAIMED)
         if self._gone(group):
             return Outcome(Ended.CLAIMED, "one of the fragments is gone")
-        seconds = CLAIM_SECONDS + group.size / CLAIM_BYTES
+        seconds = _lasts(group.size)
         since = self._core.clock.now()
         dead = [one for one in others(contents.claims, self.by, since) if not wanted.isdisjoint(one.fragments)]
         actions = [
