@@ -221,19 +221,6 @@ def test_a_table_that_cannot_be_rewritten_holds_up_no_other(lake: Lake, monkeypa
     assert found(lake, "b").contents.claims == ()
 
 
-def test_blobs_are_skipped_or_rewritten_and_never_lost(lake: Lake) -> None:
-    """Whatever Lance makes of such a column, the rows are what they were."""
-    field = pa.field("blob", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    table = lake.create_table("b", pa.schema([pa.field("id", pa.int64()), field]))
-    for number in range(3):
-        table.append(pa.table({"id": [number], "blob": [b"x" * 10 * number]}, table.schema), stage=True)
-    filled(lake, "z")
-    done = lake.optimize()
-    assert done["z"].rewritten == 1
-    assert bool(done["b"].skipped) != bool(done["b"].rewritten)
-    assert lake["b"].count() == 3
-
-
 def test_a_dry_run_changes_nothing_and_says_what_would_be_done(lake: Lake) -> None:
     """Neither flush nor claim nor rewrite."""
     filled(lake)
