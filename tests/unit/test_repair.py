@@ -167,7 +167,7 @@ def quiet(ground: Ground, days: float = 40.0) -> AgingStore:
 
 
 @pytest.mark.parametrize(
-    ("days", "says"), [(40.0, "40 days have passed since the last commit"), (-1.0, "seconds ahead; set the clock")]
+    ("days", "says"), [(40.0, "40 days have passed since the last commit"), (-1.0, "seconds ahead: set it")]
 )
 def test_a_plan_that_needs_trust_in_the_clock_says_so_and_nothing_is_done_without(
     tmp_path: Path, days: float, says: str
@@ -198,7 +198,7 @@ def test_the_verb_repairs_a_quiet_lake_that_it_is_told_to_trust(
     store = quiet(ground)
     monkeypatch.setattr("phalanx.cli.repair.open_store", lambda *_: store)
     uri = str(ground.folder)
-    assert "repair with trust_clock=True (--trust-clock)" in RUN.invoke(app, ["repair", uri]).output
+    assert "say trust_clock=True (--trust-clock)" in RUN.invoke(app, ["repair", uri]).output
     refused = RUN.invoke(app, ["repair", uri, "--yes"])
     assert isinstance(refused.exception, StateError)
     assert RUN.invoke(app, ["repair", uri, "--yes", "--trust-clock"]).exit_code == 0

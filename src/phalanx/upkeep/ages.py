@@ -8,7 +8,6 @@ the time that this is old enough, whoever lives has renewed its pins. A gap that
 import itertools
 from collections.abc import Iterable
 
-from phalanx.errors import StateError
 from phalanx.objects import Store, layout
 
 JUMP = 30 * 86_400.0
@@ -50,21 +49,17 @@ class Ages:
             due = position
         return due
 
-    def require_sense(self) -> None:
-        """Refuse to decide if the time since the last commit is not to be believed (known bug 16)."""
+    def doubt(self) -> str:
+        """Why the time since the last commit is not to be believed, and what to do; nothing if it is (known bug 16)."""
         last = max((stamp for _, stamp in self._stamps(self.now)), default=self.now)
-        if self._trust:
-            return
-        if self.now - last > JUMP:
-            raise StateError(
-                f"the clock of {self._store.uri} says that {int((self.now - last) / 86_400)} days have passed since the "
-                "last commit: nothing was pruned; if that is so, prune with trust_clock=True (--trust-clock)"
-            )
-        if last - self.now > _BACK:
-            raise StateError(
-                f"the clock of {self._store.uri} says that the last commit is {int(last - self.now)} seconds ahead: "
-                "nothing was pruned; set the clock, or prune with trust_clock=True (--trust-clock)"
-            )
+        told = f"the clock of {self._store.uri} says that"
+        if self.now - last > JUMP and not self._trust:
+            days = int((self.now - last) / 86_400)
+            return f"{told} {days} days have passed since the last commit: if that is so, say trust_clock=True (--trust-clock)"
+        if last - self.now > _BACK and not self._trust:
+            ahead = int(last - self.now)
+            return f"{told} the last commit is {ahead} seconds ahead: set it, or say trust_clock=True (--trust-clock)"
+        return ""
 
     def _gaps(self, stamps: list[tuple[int, float]]) -> list[tuple[float, float]]:
         if self._trust:

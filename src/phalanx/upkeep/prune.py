@@ -22,7 +22,7 @@ import msgspec
 from phalanx.catalog import State, apply
 from phalanx.clock import Deadline
 from phalanx.contents import Contents
-from phalanx.errors import ConflictError, CorruptionError, InvalidInputError, SnapshotExpiredError
+from phalanx.errors import ConflictError, CorruptionError, InvalidInputError, SnapshotExpiredError, StateError
 from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.entry import Landing
@@ -228,7 +228,8 @@ class _Run:
         seconds = max(self._how.older_than, self._how.protect)
         if seconds <= 0:
             return self._view.position
-        self._ages.require_sense()
+        if doubt := self._ages.doubt():
+            raise StateError(f"nothing was pruned: {doubt}")
         return self._ages.due(seconds)
 
     def _alive(self, pins: Iterable[Seen]) -> list[Seen]:

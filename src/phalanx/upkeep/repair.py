@@ -18,15 +18,13 @@ from phalanx.pinned import seen
 from phalanx.pins import KINDS
 from phalanx.tables.guard import guard
 from phalanx.txn.core import Core
-from phalanx.upkeep.ages import JUMP
+from phalanx.upkeep.ages import JUMP, Ages
 from phalanx.upkeep.check import EVERYTHING, Report, check, pin_names
 from phalanx.upkeep.folder import Progress
 from phalanx.upkeep.prune import Options, prune
 from phalanx.upkeep.window import protection
 
 TEMPORARY = "tmp"
-BACK = 60.0
-"""Seconds that the last commit may be ahead of the clock before a prune doubts it."""
 _LONG_DEAD = 2
 """Lives of a pin since it was renewed last, after which its process is not coming back."""
 _ON_ITS_WAY = 86_400.0
@@ -77,27 +75,17 @@ def repair(
         if one.cause is Cause.ORPHANED and one.name != layout.TABLES
     ]
     window = protection(None, environment(), core.refresh().state.properties)
-    doubt = _doubt(core) if orphans and window > 0 and not trust_clock else ""
+    reach = core.log.oldest(), core.log.view.position
+    doubt = Ages(core.store, core.store.now(), reach, (), trust=trust_clock).doubt() if orphans and window > 0 else ""
     if not dry_run:
         if doubt:
-            raise StateError(f"{doubt}: nothing was repaired")
+            raise StateError(f"nothing was repaired: {doubt}")
         for step in steps:
             _do(core, step)
         if orphans:
             how = Options(keep=EVERYTHING, protect=window, trust_clock=trust_clock)
             prune(core, how, core.deadline(3600.0))
     return Repaired(dry_run, (*steps, *orphans), clock=doubt)
-
-
-def _doubt(core: Core) -> str:
-    """Why a prune would not believe the clock (rule E4), said before anything is done."""
-    ahead = core.store.now() - _newest_stamp(core)
-    advice = "if that is so, repair with trust_clock=True (--trust-clock)"
-    if ahead > JUMP:
-        return f"the store's clock says that {int(ahead / 86_400)} days have passed since the last commit; {advice}"
-    if -ahead > BACK:
-        return f"the store's clock says that the last commit is {int(-ahead)} seconds ahead; set the clock, or {advice}"
-    return ""
 
 
 def _cures(report: Report) -> Iterator[Step]:
