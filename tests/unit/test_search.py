@@ -232,6 +232,22 @@ def test_both_rankings_are_fused(lake: Lake) -> None:
     assert 3 not in table.search([0.0, 9.0], text="alpha", k=5)["id"].to_pylist()
 
 
+@pytest.mark.parametrize("metric", METRICS)
+def test_fewer_rows_of_both_rankings_are_the_first_of_more(lake: Lake, metric: str) -> None:
+    """A row that is rather near and rather has the words is found, however few rows are wanted; ties are the same."""
+    table = lake.create_table("t", SCHEMA, key="id")
+    table.create_index("t", "inverted")
+    near = [{"id": number, "t": "other", "x": [1 - number / 10, number / 10]} for number in range(1, 6)]
+    words = [{"id": number, "t": "lamp", "x": [-9.0, 0.0]} for number in range(100, 102)]
+    table.append([*near, *words, {"id": 50, "t": "a much longer text about a lamp", "x": [0.85, 0.15]}])
+    for upkeep in (lambda: None, lambda: lake.optimize("t")):
+        upkeep()
+        found = table.search([1.0, 0.0], text="lamp", k=20, metric=metric)["id"].to_pylist()
+        assert found[0] == 50
+        for k in range(1, 9):
+            assert table.search([1.0, 0.0], text="lamp", k=k, metric=metric)["id"].to_pylist() == found[:k]
+
+
 def both(table: Readable, query: list[float], words: str) -> list[set[int]]:
     """What a vector, words, and both of them find."""
     near = table.search(query, k=2)

@@ -25,6 +25,8 @@ _OPTIONS = frozenset({"nprobes", "minimum_nprobes", "maximum_nprobes", "refine_f
 """Those of Lance that say how well a search is done, and not what it finds."""
 _RANK = 60
 """What a rank is damped by when two rankings are fused (reciprocal rank fusion)."""
+_CANDIDATES = 200
+"""Rows of each ranking that are fused at the least: a row that is second in both comes before the first of one."""
 
 _FEW = 64
 _SPARE = 4
@@ -85,16 +87,17 @@ class Search:
         options: Mapping[str, Any],
     ) -> pa.Table:
         """The k best rows of both rankings, fused by their ranks."""
-        query = {**self._query(vector, self._vector_column(columns[0]), metric, options), "k": 2 * self._k}
+        most = max(2 * self._k, _CANDIDATES)
+        query = {**self._query(vector, self._vector_column(columns[0]), metric, options), "k": most}
         limits = self._limits(version)
-        near = version.nearest(self._names, query, **limits).sort_by(DISTANCE)
-        words = version.matches(self._names, text, self._text_column(text, columns[1], version), 2 * self._k, **limits)
+        near = version.nearest([], query, **limits).sort_by([(DISTANCE, "ascending"), (ROW_ID, "ascending")])
+        words = version.matches([], text, self._text_column(text, columns[1], version), most, **limits)
         scores: dict[int, float] = {}
-        for ranking in (near, words):
+        for ranking in (near, words.sort_by([(SCORE, "descending"), (ROW_ID, "ascending")])):
             for rank, row in enumerate(ranking.column(ROW_ID).to_numpy().tolist()):
                 scores[row] = scores.get(row, 0.0) + 1.0 / (_RANK + rank + 1)
         best = sorted(scores, key=lambda row: (-scores[row], row))[: self._k]
-        rows = pa.concat_tables([near.select([*self._names, ROW_ID]), words.select([*self._names, ROW_ID])])
+        rows = version.scan(self._names, only=np.array(sorted(best), dtype=np.int64), row_ids=True).read_all()
         at = {row: place for place, row in enumerate(rows.column(ROW_ID).to_numpy().tolist())}
         found = rows.take(pa.array([at[row] for row in best], pa.int64())).drop_columns([ROW_ID])
         return found.append_column(RELEVANCE, pa.array([scores[row] for row in best], pa.float32()))
