@@ -3,9 +3,10 @@
 A row is acknowledged once it is durable and readable: the acknowledgement can be waited for in a thread (`.result()`) or
 awaited. While one batch is being put the next one gathers, without artificial delay, and becomes one transaction: rows of
 the same kind that follow each other are one item, so their order is kept. A row that cannot be written fails alone. The
-queue is bounded: a producer that is too quick waits.
+queue is bounded, in rows and in bytes: a producer that is too quick waits.
 """
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from types import TracebackType
@@ -16,13 +17,20 @@ import pyarrow as pa
 
 from phalanx.data import Source, bytes_of, conform
 from phalanx.dicts import dicts
-from phalanx.errors import CommitUnknownError, InvalidInputError, PhalanxError, SchemaChangedError, UnavailableError
+from phalanx.errors import (
+    CommitUnknownError,
+    InvalidInputError,
+    PhalanxError,
+    SchemaChangedError,
+    UnavailableError,
+)
 from phalanx.log.ack import Ack
 from phalanx.log.action import Action
 from phalanx.log.group import Group
 from phalanx.log.item import DeleteKeys
 from phalanx.log.row import Row, tell
 from phalanx.lossless import column
+from phalanx.owned import little, owned
 from phalanx.schema import require_keys
 from phalanx.tail.keys import as_key_table, last_of_each
 from phalanx.tail.overlay import Shape
@@ -33,8 +41,12 @@ from phalanx.upkeep.background import Background
 
 MOST_WAITING = 100_000
 """Rows that may wait in memory; beyond, producers wait."""
+MOST_HELD = 256 << 20
+"""Bytes of rows that may be in memory, about; beyond, producers wait."""
 MOST_TOGETHER = 20_000
 """Rows in one transaction."""
+MOST_AT_ONCE = 32 << 20
+"""Bytes of rows that are turned into Arrow at once, about."""
 _LITTLE = 1 << 16
 MOST_BYTES = 4 << 20
 """Bytes of rows in one transaction: many large rows become several."""
@@ -60,17 +72,21 @@ class Writer:
         self._shape = found.shape
         self._names = frozenset(found.shape.schema.names)
         self._most_waiting = most_waiting
+        self._held = 0
+        self._counting = threading.Lock()
         self._group: Group[Row] = Group(self._commit, MOST_TOGETHER, inline=False)
 
     def append(self, row: Mapping[str, Any]) -> Ack:
-        """Add a row; on a table with a key, it replaces the one of the same key."""
-        return self._submit(Row(_own(row), deletes=False))
+        """Add a row; on a table with a key, it replaces the one of the same key. It is copied: fill it again at once."""
+        own = little(row)
+        return self._submit_large(row) if own is None else self._submit(Row(own, deletes=False))
 
     def upsert(self, row: Mapping[str, Any]) -> Ack:
         """Add a row, or replace the one of the same key."""
         if not self._shape.key:
             raise InvalidInputError("upsert needs a key, and this table has none: use append")
-        return self._submit(Row(_own(row), deletes=False))
+        own = little(row)
+        return self._submit_large(row) if own is None else self._submit(Row(own, deletes=False))
 
     def delete(self, key: Any) -> Ack:  # noqa: ANN401 - a key's value
         """Remove the row of a key (a tuple, if the key has several columns); it need not exist."""
@@ -94,26 +110,56 @@ class Writer:
         self._group.submit(row)
         return row
 
+    def _submit_large(self, row: Mapping[str, Any]) -> Row:
+        """Hand in a row whose bytes count. Little ones need no lock: that there may be so many of them is enough."""
+        if self._held >= MOST_HELD:
+            self._wait_for_room()
+        own, size = owned(row)
+        taken = Row(own, deletes=False, size=size)
+        self._count(size)
+        try:
+            return self._submit(taken)
+        except PhalanxError:
+            self._count(-size)
+            raise
+
+    def _has_room(self) -> bool:
+        return self._held < MOST_HELD and self._group.waiting() < self._most_waiting
+
     def _wait_for_room(self) -> None:
         deadline = self._core.deadline(None)
-        while self._group.waiting() >= self._most_waiting:
+        while not self._has_room():
             self._group.require_open()
             if deadline.passed():
                 raise UnavailableError(
-                    f"{self._most_waiting} rows are waiting to be written, and for {self._core.timeout:.0f} s there was no "
-                    "room: this one was not taken; try again"
+                    f"{self._group.waiting()} rows are waiting to be written, and for {self._core.timeout:.0f} s there "
+                    "was no room: this one was not taken; try again"
                 )
             self._core.clock.sleep(_POLL)
 
     def _commit(self, batch: list[Row]) -> None:
         """One transaction of all rows that can be written, or several if they are large; tells every one of them."""
         try:
-            self._learn()
-            for parcel in self._parcels(batch):
-                self._land(parcel)
+            for some in _split(batch) if self._held else (batch,):
+                try:
+                    self._learn()
+                    for parcel in self._parcels(some):
+                        self._land(parcel)
+                finally:
+                    self._let_go(some)
         except BaseException as error:
             tell(batch, UnavailableError(f"the row was not written ({error!r}): hand it in again"))
             raise
+
+    def _let_go(self, rows: list[Row]) -> None:
+        size = sum(row.size for row in rows) if self._held else 0
+        if size:
+            self._count(-size)
+
+    def _count(self, size: int) -> None:
+        """Rows that hold little are not counted, so that handing them in takes no lock."""
+        with self._counting:
+            self._held += size
 
     def _learn(self) -> None:
         """The table's columns, as far as they are known here."""
@@ -201,6 +247,17 @@ class Writer:
         return keys
 
 
+def _split(batch: list[Row]) -> Iterator[list[Row]]:
+    """The rows in order, in parts that hold little enough, or a single row."""
+    first = size = 0
+    for at, row in enumerate(batch):
+        if size and size + row.size > MOST_AT_ONCE:
+            yield batch[first:at]
+            first, size = at, 0
+        size += row.size
+    yield batch[first:]
+
+
 def _cut(rows: pa.Table) -> Iterator[pa.Table]:
     """The rows in order, in parts that are small enough, or a single row."""
     if rows.num_rows <= 1 or bytes_of(rows, MOST_BYTES) <= MOST_BYTES:
@@ -221,8 +278,3 @@ def _item(shape: Shape, cargo: Cargo, rows: pa.Table, *, deletes: bool) -> Actio
     if shape.key:
         return cargo.upsert(shape, Small(last_of_each(rows, shape.key)))
     return cargo.put(shape, Small(rows))
-
-
-def _own(row: Any) -> Any:  # noqa: ANN401 - what is no row is refused when it is its turn
-    """The row as it is now: whoever handed it in may fill the same dict again before it is written."""
-    return row.copy() if type(row) is dict else row

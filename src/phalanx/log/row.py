@@ -23,11 +23,12 @@ AT_ONCE = 250
 class Row(Ack):
     """A row on its way: the version of the lake it landed on, or its error, is to come."""
 
-    __slots__ = ("_told", "deletes", "value")
+    __slots__ = ("_told", "deletes", "size", "value")
 
-    def __init__(self, value: Any, *, deletes: bool) -> None:  # noqa: ANN401 - a row, or a key
+    def __init__(self, value: Any, *, deletes: bool, size: int = 0) -> None:  # noqa: ANN401 - a row, or a key
         self.value = value
         self.deletes = deletes
+        self.size = size
         self._position = None
         self._error = None
         self._told: list[threading.Lock | Waiter] = []
@@ -100,6 +101,8 @@ def tell(rows: Sequence[Row], outcome: int | PhalanxError) -> None:
             row._error = _same(outcome)  # type: ignore[arg-type]  # noqa: SLF001
         else:
             row._position = outcome  # type: ignore[assignment]  # noqa: SLF001
+        if row.size:
+            row.value = None  # whoever keeps an acknowledgement does not keep the row
         for waiter in row._told:  # noqa: SLF001
             if isinstance(waiter, Waiter):
                 loops.setdefault(waiter._loop, []).append(waiter)  # noqa: SLF001
