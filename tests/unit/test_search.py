@@ -171,6 +171,18 @@ def test_rows_without_a_vector_are_never_near(lake: Lake) -> None:
         lake.flush("t")
 
 
+def test_a_condition_is_not_asked_of_rows_that_are_gone(lake: Lake) -> None:
+    """A row in memory that was deleted or replaced makes no search fail."""
+    table = lake.create_table("t", SCHEMA, key="id")
+    table.append([row(one) for one in range(1, 4)])
+    table.upsert([{**row(0), "n": 0}, {**row(9), "n": 0}])
+    table.delete("id = 0")
+    table.upsert([row(9)])
+    assert sorted(table.search([0.0, 0.0], where="10 / n >= 2")["id"].to_pylist()) == [1, 2, 3]
+    table.delete("true")
+    assert table.search([0.0, 0.0], where="10 / n >= 2").num_rows == 0
+
+
 def test_an_empty_table_has_nothing_near(lake: Lake) -> None:
     """Before there is a row, and after all are gone."""
     table = lake.create_table("t", SCHEMA, key="id")

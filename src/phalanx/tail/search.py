@@ -149,8 +149,9 @@ class Search:
     def _near_in_memory(self, column: str, query: npt.NDArray[np.float64], metric: str) -> pa.Table:
         held = self._reading.overlay.memory
         only = held.alive
-        if self._predicate is not None and held.rows.num_rows:
-            only = only & np.asarray(self._predicate.mask(held.rows).to_numpy(zero_copy_only=False))
+        if self._predicate is not None and held.count():
+            only = only.copy()  # what is asked of a row may not make sense of one that is gone
+            only[held.alive] = self._predicate.mask(held.living()).to_numpy(zero_copy_only=False)
         nearest, distances = held.vectors(column).nearest(query, metric, self._k, None if only.all() else only)
         found = _few(held.rows.select(self._names), nearest)
         return found.append_column(DISTANCE, pa.array(distances, pa.float32()))
