@@ -209,3 +209,17 @@ def test_every_key_can_be_shown(kind: str) -> None:
         assert shown_key(rows, ["k0", "k1"], at).startswith("(")
     assert shown_key(pa.table({"k": ["a'b"], "n": [7]}), ["k", "n"], 0) == '("a\'b", 7)'
     assert shown_key(pa.table({"k": ["a", "b"]}), ["k"], 1) == "'b'"
+
+
+def test_one_repeated_key_makes_no_values_of_all_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many rows, those that come again are found by Arrow: a dictionary would take many times their memory."""
+
+    def refuse(rows: pa.Table, _: Sequence[str]) -> list[Hashable]:
+        raise AssertionError(f"values of {rows.num_rows} rows")
+
+    monkeypatch.setattr(keys, "key_values", refuse)
+    count = keys._FEW + 10
+    rows = pa.table({"a": [f"key {at % (count - 3)}" for at in range(count)], "b": [1] * count})
+    for key in (["a"], ["a", "b"]):
+        assert superseded(rows, key).tolist() == [0, 1, 2]
+    assert last_of_each(rows, ["a"]).num_rows == count - 3

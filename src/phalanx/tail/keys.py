@@ -41,12 +41,16 @@ def shown_key(rows: pa.Table, key: Sequence[str], at: int) -> str:
 
 def superseded(rows: pa.Table, key: Sequence[str]) -> npt.NDArray[np.int64]:
     """The places of rows whose key comes again later: the last one counts (rule C8)."""
-    if rows.num_rows > _FEW and rows.select(list(key)).group_by(list(key)).aggregate([]).num_rows == rows.num_rows:
-        return np.empty(0, dtype=np.int64)
-    last = {value: at for at, value in enumerate(key_values(rows, key))}
+    places = np.arange(rows.num_rows)
+    if rows.num_rows > _FEW:  # values of Python's would take many times the memory of the rows
+        whole = rows.select(list(key)).append_column(_PLACE, pa.array(places))
+        last = whole.group_by(list(key)).aggregate([(_PLACE, "max")]).column(f"{_PLACE}_max").to_numpy()
+    else:
+        of_each = {value: at for at, value in enumerate(key_values(rows, key))}
+        last = np.fromiter(of_each.values(), np.int64, len(of_each))
     if len(last) == rows.num_rows:
         return np.empty(0, dtype=np.int64)
-    return np.setdiff1d(np.arange(rows.num_rows), np.fromiter(last.values(), np.int64, len(last)), assume_unique=True)
+    return np.setdiff1d(places, last, assume_unique=True)
 
 
 def last_of_each(rows: pa.Table, key: Sequence[str]) -> pa.Table:
