@@ -3,9 +3,10 @@
 A row is acknowledged once it is durable and readable: the acknowledgement can be waited for in a thread (`.result()`) or
 awaited. While one batch is being put the next one gathers, without artificial delay, and becomes one transaction: rows of
 the same kind that follow each other are one item, so their order is kept. A row that cannot be written fails alone. The
-queue is bounded, in rows and in bytes: a producer that is too quick waits.
+queue is bounded, in rows and in bytes: a producer that is too quick waits, in its thread or by `await writer.room()`.
 """
 
+import asyncio
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -15,6 +16,7 @@ from typing import Any, Self
 import msgspec
 import pyarrow as pa
 
+from phalanx.clock import Deadline
 from phalanx.data import Source, bytes_of, conform
 from phalanx.dicts import dicts
 from phalanx.errors import (
@@ -94,6 +96,15 @@ class Writer:
             raise InvalidInputError("rows are removed by their key, and this table has none: use lake[…].delete(where)")
         return self._submit(Row(key, deletes=True))
 
+    async def room(self) -> None:
+        """Wait until there is room for one more row; on an event loop, a row for which there is none is refused."""
+        if self._has_room():
+            return
+        deadline = self._core.deadline(None)
+        while not self._has_room():
+            self._require_patience(deadline)
+            await asyncio.sleep(_POLL)
+
     def close(self) -> None:
         """Finish what was handed in."""
         self._group.close()
@@ -127,15 +138,23 @@ class Writer:
         return self._held < MOST_HELD and self._group.waiting() < self._most_waiting
 
     def _wait_for_room(self) -> None:
+        if _on_a_loop():
+            raise UnavailableError(
+                "there is no room for one more row, and to wait for it here would halt the event loop: this one was not "
+                "taken; `await writer.room()` before each row"
+            )
         deadline = self._core.deadline(None)
         while not self._has_room():
-            self._group.require_open()
-            if deadline.passed():
-                raise UnavailableError(
-                    f"{self._group.waiting()} rows are waiting to be written, and for {self._core.timeout:.0f} s there "
-                    "was no room: this one was not taken; try again"
-                )
+            self._require_patience(deadline)
             self._core.clock.sleep(_POLL)
+
+    def _require_patience(self, deadline: Deadline) -> None:
+        self._group.require_open()
+        if deadline.passed():
+            raise UnavailableError(
+                f"{self._group.waiting()} rows are waiting to be written, and for {self._core.timeout:.0f} s there was no "
+                "room: this one was not taken; try again"
+            )
 
     def _commit(self, batch: list[Row]) -> None:
         """One transaction of all rows that can be written, or several if they are large; tells every one of them."""
@@ -245,6 +264,14 @@ class Writer:
         keys = as_key_table([row.value for row in run], self._shape.key, self._shape.schema)
         require_keys(keys, self._shape.key)
         return keys
+
+
+def _on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _split(batch: list[Row]) -> Iterator[list[Row]]:

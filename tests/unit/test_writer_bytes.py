@@ -1,5 +1,6 @@
 """Ingest of rows that are large, or that are filled again: a writer owns what it was given, and holds so much of it."""
 
+import asyncio
 import collections
 import threading
 import time
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from phalanx import writer as writing
+from phalanx.errors import UnavailableError
 from phalanx.lake import Lake
 from phalanx.owned import little, owned
 from phalanx.writer import Writer
@@ -114,6 +116,43 @@ def test_many_bytes_wait_for_room_however_few_the_rows(lake: Lake, monkeypatch: 
         assert {ack.value for ack in acks} == {None}
     assert writer._held == 0
     assert lake["t"].count() == 50
+
+
+def test_an_event_loop_goes_on_while_there_is_no_room(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tasks wait for room by `await`; a row that is handed in without is refused, not waited for."""
+    monkeypatch.setattr(writing, "MOST_HELD", 300_000)
+
+    async def produce(writer: Writer, number: int) -> int:
+        await writer.room()
+        return await writer.append({"id": number, "data": bytes(100_000)})
+
+    async def run(writer: Writer) -> None:
+        gate = Gate(writer)
+        tasks = [asyncio.ensure_future(produce(writer, number)) for number in range(20)]
+        await asyncio.sleep(0.05)  # the loop goes on
+        assert not any(task.done() for task in tasks)
+        assert writer._held < 500_000
+        with pytest.raises(UnavailableError, match=r"await writer\.room"):
+            writer.append({"id": 99, "data": bytes(100_000)})
+        gate.open.set()
+        await asyncio.wait_for(asyncio.gather(*tasks), SOON)
+
+    with lake.writer("t") as writer:
+        asyncio.run(run(writer))
+    assert lake["t"].count() == 20
+
+
+def test_who_awaits_room_does_not_wait_for_ever(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only for as long as a commit may take."""
+    monkeypatch.setattr(lake._core, "timeout", 0.1)
+    monkeypatch.setattr(writing, "MOST_HELD", 1)
+    with lake.writer("t") as writer:
+        gate = Gate(writer)
+        ack = writer.append({"id": 1, "data": bytes(2000)})
+        with pytest.raises(UnavailableError, match="no room"):
+            asyncio.run(writer.room())
+        gate.open.set()
+        ack.result(SOON)
 
 
 def test_the_bytes_of_a_row_are_about_right() -> None:
