@@ -123,6 +123,7 @@ class Readable(ABC):
         if reading.overlay.converts:
             reading = self._core.overlays.settled(reading)
         search = Search(reading, columns, where, k)
+        search.require(vector_column, metric, options)
         if vector is not None and text is None:
             return search.by_vector(vector, vector_column, metric, options)
         if text is None:

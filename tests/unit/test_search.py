@@ -318,6 +318,9 @@ BAD: list[tuple[str, Callable[[Table], object]]] = [
     ("no option 'distance_range'", lambda table: table.search([0.0, 0.0], distance_range=(0, 1))),
     ("no option 'q'", lambda table: table.search([0.0, 0.0], q=[1.0, 1.0])),
     ("[Nn]probes", lambda table: table.search([0.0, 0.0], nprobes=0)),
+    ("no option 'foo'", lambda table: table.search(text="a", foo=3)),
+    ("no metric 'foo'", lambda table: table.search(text="a", metric="foo")),
+    ("'w' cannot be searched", lambda table: table.search(text="a", vector_column="w")),
     ("is no text", lambda table: table.search(text=5)),  # type: ignore[arg-type]
     ("'n' cannot be searched", lambda table: table.search(text="a", text_column="n")),
     ("no full-text index", lambda table: table.search(text="a", text_column="plain")),

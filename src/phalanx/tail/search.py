@@ -102,12 +102,17 @@ class Search:
         found = rows.take(pa.array([at[row] for row in best], pa.int64())).drop_columns([ROW_ID])
         return found.append_column(RELEVANCE, pa.array([scores[row] for row in best], pa.float32()))
 
-    def _query(self, vector: Vector, column: str, metric: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def require(self, column: str | None, metric: str, options: Mapping[str, Any]) -> None:
+        """Refuse what says how vectors are compared and makes no sense, also where none are."""
+        if column is not None:
+            self._vector_column(column)
         if metric not in METRICS:
             raise InvalidInputError(f"there is no metric {metric!r}; there is: {', '.join(METRICS)}")
         if not options.keys() <= _OPTIONS:
             unknown = min(options.keys() - _OPTIONS)
             raise InvalidInputError(f"a search has no option {unknown!r}; there is: {', '.join(sorted(_OPTIONS))}")
+
+    def _query(self, vector: Vector, column: str, metric: str, options: Mapping[str, Any]) -> dict[str, Any]:
         size = self._schema.field(column).type.list_size
         try:
             given = np.asarray(vector, dtype=np.float32)
