@@ -158,15 +158,16 @@ class Writer:
 
     def _commit(self, batch: list[Row]) -> None:
         """One transaction of all rows that can be written, or several if they are large; tells every one of them."""
+        left = batch
         try:
             for some in _split(batch) if self._held else (batch,):
-                try:
-                    self._learn()
-                    for parcel in self._parcels(some):
-                        self._land(parcel)
-                finally:
-                    self._let_go(some)
+                self._learn()
+                for parcel in self._parcels(some):
+                    self._land(parcel)
+                self._let_go(some)
+                left = left[len(some) :]
         except BaseException as error:
+            self._let_go(left)
             tell(batch, UnavailableError(f"the row was not written ({error!r}): hand it in again"))
             raise
 
