@@ -20,7 +20,7 @@ def follow(there: SparkLake, source: str, target: str, marks: Path) -> None:
     feed = reader.option("changes", "feed").load()
 
     def newest(batch: DataFrame, txn: SparkTransaction) -> None:
-        order = Window.partitionBy(*key).orderBy(f.col("_commit_version").desc())
+        order = Window.partitionBy(*key).orderBy(f.desc("_commit_version"), f.desc("_commit_order"))
         last = batch.where("_change_type <> 'update_preimage'").withColumn("_place", f.row_number().over(order))
         last = last.where("_place = 1").cache()
         txn.write(target, last.where("_change_type <> 'delete'").select(*columns), mode="upsert")

@@ -2,6 +2,9 @@
 
 Upkeep changes no row and is not in it; a restore is in it as the rows that differ. Rows have the columns that the table
 has at the end of what was asked for: what an alteration did to values is not a change of rows.
+
+Many transactions may share a position of the log, and one may change a row more than once: a version does not order the
+changes of a row, a version and the place of the change among all of that version do. Both are the same in every reading.
 """
 
 from collections.abc import Iterator
@@ -13,6 +16,7 @@ import pyarrow as pa
 from phalanx.contents import Contents, since
 from phalanx.errors import ChangesExpiredError, InvalidInputError, NotFoundError, SnapshotExpiredError
 from phalanx.pins import Hold
+from phalanx.runs import Ids
 from phalanx.schema import decode_schema
 from phalanx.tail.cache import Overlays
 from phalanx.tail.columns import conversion
@@ -21,7 +25,7 @@ from phalanx.tail.effects import Changed, Counted, Kind
 from phalanx.tail.follow import Follower, told
 from phalanx.txn.core import Core, Found
 
-CHANGE, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
+CHANGE, VERSION, TIME, ORDER = "_change_type", "_commit_version", "_commit_timestamp", "_commit_order"
 """The columns that a feed adds; they are called as other lakes call them."""
 NAMES = {Kind.INSERT: "insert", Kind.BEFORE: "update_preimage", Kind.AFTER: "update_postimage", Kind.DELETE: "delete"}
 _WORDS = pa.array([NAMES[kind] for kind in Kind])
@@ -29,6 +33,7 @@ _ADDED = (
     pa.field(CHANGE, pa.string(), nullable=False),
     pa.field(VERSION, pa.int64(), nullable=False),
     pa.field(TIME, pa.timestamp("us", "UTC"), nullable=False),
+    pa.field(ORDER, pa.int64(), nullable=False),
 )
 
 
@@ -142,15 +147,30 @@ def _walk(core: Core, table: str, above: int, upto: int) -> Iterator[tuple[dict[
 
 
 def _batches(core: Core, here: Found, above: int, upto: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    last, count = -1, 0
     for times, changed in _walk(core, here.table.id, above, upto):
         if not changed.rows.num_rows:
             continue
+        order = _order(changed.positions, last, count)
+        last, count = int(changed.positions[-1]), int(order[-1]) + 1
         rows = _fitted(changed, here.contents, here.shape.schema)
         positions, at = np.unique(changed.positions, return_inverse=True)
         when = np.array([times[position] for position in positions.tolist()], dtype=np.int64)[at]
-        added: list[Any] = [_words(changed), pa.array(changed.positions), pa.array(when).cast(_ADDED[2].type)]
+        added: list[Any] = [
+            _words(changed),
+            pa.array(changed.positions),
+            pa.array(when).cast(_ADDED[2].type),
+            pa.array(order),
+        ]
         table = pa.table([*rows.columns, *added], schema=schema)
         yield from table.to_batches()
+
+
+def _order(positions: Ids, last: int, count: int) -> Ids:
+    """The place of each change among those of its position, of which the last one had so many before these."""
+    _, begin, own = np.unique(positions, return_index=True, return_inverse=True)
+    found: Ids = np.arange(len(positions), dtype=np.int64) - begin[own]
+    return found + np.where(positions == last, count, 0)
 
 
 def _words(changed: Changed) -> "pa.Array[Any]":

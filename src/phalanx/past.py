@@ -89,7 +89,8 @@ class Past(ABC):
     def changes(self, name: str, since: int, until: int | None = None) -> pa.RecordBatchReader:
         """Rows of a table that were inserted, updated or deleted after version `since` of the lake, up to `until`.
 
-        A stream of Arrow batches, in the order of the log, with `_change_type`, `_commit_version`, `_commit_timestamp`.
+        A stream of Arrow batches, in the order of the log, with `_change_type`, `_commit_version`, `_commit_timestamp` and
+        `_commit_order`, which orders the changes of one version.
         """
         end = self.refresh()
         upto = end if until is None or until == end.version else self.snapshot(version=until)

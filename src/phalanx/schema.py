@@ -11,7 +11,7 @@ from phalanx.errors import InvalidInputError
 
 _RESERVED = {
     *("_rowid", "_rowaddr", "_rowoffset", "_distance", "_score", "_relevance_score"),
-    *("_change_type", "_commit_version", "_commit_timestamp"),
+    *("_change_type", "_commit_version", "_commit_timestamp", "_commit_order"),
 }
 _KEY_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (
     types.is_integer,

@@ -1,5 +1,7 @@
 """The examples do what they say."""
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,6 +46,30 @@ def test_a_mirror_follows_updates_and_deletions(lake: phalanx.Lake, there: Spark
     lake["users"].delete("id = 1")
     streaming_upsert.follow(there, "users", "mirror", tmp_path / "marks")
     assert lake["mirror"].to_arrow().sort_by("id").equals(lake["users"].to_arrow().sort_by("id"))
+
+
+def test_a_mirror_keeps_the_last_of_many_changes_of_one_version(
+    lake: phalanx.Lake, there: SparkLake, tmp_path: Path
+) -> None:
+    """Writers that share commits change one row many times at one version, which Spark reads in any order."""
+    source = lake.create_table("users", pa.schema({"id": pa.int64(), "name": pa.string()}), key="id")
+    lake.create_table("mirror", source.schema, key="id")
+
+    def write(thread: int) -> None:
+        for number in range(20):
+            source.upsert([{"id": at, "name": f"{thread}-{number}"} for at in range(8)])
+
+    since = lake.version
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(write, range(16)))
+    feed = there.changes("users", since).where("_change_type = 'update_postimage' and id = 0")
+    assert feed.groupBy("_commit_version").count().where("count > 1").count(), "no version had several changes"
+    follow = partial(streaming_upsert.follow, there, "users", "mirror", tmp_path / "marks")
+    follow()  # the whole table
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(write, range(16)))
+    follow()  # its changes
+    assert lake["mirror"].to_arrow().sort_by("id").equals(source.to_arrow().sort_by("id"))
 
 
 def test_prices_that_moved_since_a_tag(lake: phalanx.Lake, there: SparkLake) -> None:

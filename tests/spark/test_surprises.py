@@ -106,7 +106,7 @@ def test_changes_have_the_columns_of_their_end(spark: SparkSession, lake: phalan
     table.add_column("more", pa.string())
     asked = {"lake": lake.uri, "table": "t", "since": since, "until": until}
     found = spark.read.format("phalanx").options(**asked).load()
-    assert found.columns == ["id", "a", "_change_type", "_commit_version", "_commit_timestamp"]
+    assert found.columns == ["id", "a", "_change_type", "_commit_version", "_commit_timestamp", "_commit_order"]
     assert [row["a"] for row in found.collect()] == [2]
     with pytest.raises(Exception, match="give one of them"):
         spark.read.format("phalanx").options(**asked, version=until).load()

@@ -2,11 +2,14 @@
 
 import random
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import compute as pc
 
 import phalanx
 from phalanx.errors import ChangesExpiredError, InvalidInputError, NotFoundError, StateError, VersionDeletedError
@@ -71,6 +74,35 @@ def test_every_kind_of_change_says_what_it_did(lake: Lake) -> None:
     assert told(lake, lake.version) == []
     assert told(lake, 0)[:3] == expected[:3]
     assert told(lake, start, start + 1) == expected[:3]
+
+
+def test_changes_of_one_version_have_an_order_that_is_the_same_in_every_reading(lake: Lake) -> None:
+    """Of many transactions in one position, and of many statements in one: wherever the reading begins, in small tails and large."""
+    table = lake.create_table("t", SCHEMA, key="id")
+    start = lake.version
+    with lake.transaction() as txn:
+        for value in range(3):
+            txn["t"].upsert(rows(1, 2, v=value))
+        txn["t"].delete("id = 2")
+
+    def write(thread: int) -> None:
+        for number in range(20):
+            table.upsert(rows(1, v=100 * thread + number))
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(write, range(1, 17)))
+    found = lake.changes("t", start).read_all()
+    places = list(zip(found["_commit_version"].to_pylist(), found["_commit_order"].to_pylist(), strict=True))
+    assert places == sorted(set(places))
+    assert max(order for _, order in places) >= 3, "no version had several changes"
+    for above in range(start, lake.version):
+        assert (
+            lake.changes("t", above, above + 1)
+            .read_all()
+            .equals(found.filter(pc.field("_commit_version") == above + 1))
+        )
+    newest = max(zip(places, found.to_pylist(), strict=True), key=itemgetter(0))[1]
+    assert newest["v"] == table.to_arrow().to_pylist()[0]["v"]
 
 
 def test_history_says_how_many_rows(lake: Lake) -> None:

@@ -27,7 +27,7 @@ from phalanx.cli.output import JsonOption, LakeArgument, StorageOption, TableArg
 from phalanx.cli.textual import to_rows
 from phalanx.clock import SYSTEM
 from phalanx.errors import InvalidInputError
-from phalanx.feed import CHANGE, NAMES, TIME, VERSION
+from phalanx.feed import CHANGE, NAMES, ORDER, TIME, VERSION
 from phalanx.lake import Lake
 from phalanx.tail.effects import Kind
 
@@ -140,7 +140,7 @@ class Printer:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._dated = VERSION in schema.names
-        self._names = [name for name in schema.names if name not in {CHANGE, VERSION, TIME}]
+        self._names = [name for name in schema.names if name not in {CHANGE, VERSION, TIME, ORDER}]
         before = ["", "version", "time (UTC)"] if self._dated else [""]
         self._sheet = Sheet(pa.schema([schema.field(name) for name in self._names]), before)
         self._counts = dict.fromkeys(_WORDS, 0)

@@ -140,7 +140,8 @@ def compared(lake: Lake, name: str, since: int, until: int) -> pa.Table:
     rows = lake.diff(name, since, until)
     many = rows.num_rows
     said = [np.full(many, snapshot.version), np.full(many, snapshot.view.time)]
-    columns: list[Any] = [*rows.columns, pa.array(said[0]), pa.array(said[1]).cast(schema.field(TIME).type)]
+    when = pa.array(said[1]).cast(schema.field(TIME).type)
+    columns: list[Any] = [*rows.columns, pa.array(said[0]), when, pa.array(np.arange(many))]
     return pa.table(columns, schema=schema)
 
 

@@ -37,7 +37,7 @@ def whole(table: str, *, columns: Sequence[str] | None = None, where: str | None
 
 
 def changes(table: str) -> Changed:
-    """The changes of a table since the last run, with `_change_type`, `_commit_version` and `_commit_timestamp`.
+    """The changes of a table since the last run, with `_change_type`, `_commit_version`, `_commit_timestamp`, `_commit_order`.
 
     In the first run, all rows of the table, as inserts.
     """

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from phalanx.errors import ChangesExpiredError, ExpectationError, InvalidInputError, PhalanxError
-from phalanx.feed import CHANGE, TIME, VERSION, hold_changes
+from phalanx.feed import CHANGE, ORDER, TIME, VERSION, hold_changes
 from phalanx.pins import Hold
 from phalanx.spark.columns import ZONE, exchanged, spark_schema, to_spark
 from phalanx.spark.expect import broken
@@ -225,6 +225,7 @@ def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 def _as_inserts(frame: DataFrame, version: int, time: int) -> DataFrame:
     """All rows of a table, as if they had been inserted now."""
     said = {CHANGE: f.lit("insert"), VERSION: f.lit(version).cast("long"), TIME: f.timestamp_micros(f.lit(time))}
+    said[ORDER] = f.monotonically_increasing_id()
     return frame.select("*", *(column.alias(name) for name, column in said.items()))
 
 

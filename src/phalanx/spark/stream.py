@@ -38,6 +38,8 @@ from phalanx.spark.stage import Piece, Place, stage
 from phalanx.tail.effects import Kind
 
 TASKS = 8
+PART_BITS = 32
+"""A row of the whole table is numbered in its part, and the part above that."""
 _NOTHING = -1
 """The offset before the first batch, if that is the whole table."""
 _AT = "version"
@@ -143,6 +145,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _whole(self, scan: Scan, number: int, version: int, time: int) -> Iterator[pa.RecordBatch]:
         types = exchanged(self._types)
+        before = 0
         for batch in scan.rows(number):
             columns: list[Any] = list(batch.columns)
             if self._asked.changes == "feed":
@@ -150,6 +153,8 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 columns.append(pa.array([NAMES[Kind.INSERT]] * many, pa.string()))
                 columns.append(pa.array(np.full(many, version)))
                 columns.append(pa.array(np.full(many, time)).cast(pa.timestamp("us", "UTC")))
+                columns.append(pa.array(np.arange(before, before + many) + (number << PART_BITS)))
+                before += many
             yield to_spark(pa.RecordBatch.from_arrays(columns, schema=self._types), types)
 
     def commit(self, end: Offset) -> None:
