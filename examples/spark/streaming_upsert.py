@@ -23,9 +23,13 @@ def follow(there: SparkLake, source: str, target: str, marks: Path) -> None:
         order = Window.partitionBy(*key).orderBy(f.desc("_commit_version"), f.desc("_commit_order"))
         last = batch.where("_change_type <> 'update_preimage'").withColumn("_place", f.row_number().over(order))
         last = last.where("_place = 1").cache()
-        txn.write(target, last.where("_change_type <> 'delete'").select(*columns), mode="upsert")
-        for row in last.where("_change_type = 'delete'").select(*key).collect():
-            txn[target].delete(" and ".join(f"{name} = {row[name]!r}" for name in key))
+        try:
+            txn.write(target, last.where("_change_type <> 'delete'").select(*columns), mode="upsert")
+            gone = last.where("_change_type = 'delete'").select(*key).toArrow()
+        finally:
+            last.unpersist()
+        parts = [column.to_pylist() for column in gone.columns]
+        txn[target].delete_many(parts[0] if len(key) == 1 else zip(*parts, strict=True))
 
     query = feed.writeStream.foreachBatch(there.each_batch(newest)).option("checkpointLocation", str(marks))
     query.trigger(availableNow=True).start().awaitTermination()

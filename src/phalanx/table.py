@@ -230,6 +230,10 @@ class TransactionTable(Readable, Alterable):
         """Remove the rows that match a condition; their number."""
         return self._open().delete(where)
 
+    def delete_many(self, keys: Iterable[Any]) -> int:
+        """Remove the rows of these keys (of tuples, if the key has several columns), if they are there; their number."""
+        return self._open().delete_keys(self.get_many(keys, self.key))
+
     def update(self, changes: Mapping[str, object], where: str | None = None) -> int:
         """Set columns of the rows that match; their number."""
         return self._open().update(changes, where)

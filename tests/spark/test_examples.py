@@ -1,6 +1,8 @@
 """The examples do what they say."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
@@ -70,6 +72,32 @@ def test_a_mirror_keeps_the_last_of_many_changes_of_one_version(
         list(pool.map(write, range(16)))
     follow()  # its changes
     assert lake["mirror"].to_arrow().sort_by("id").equals(source.to_arrow().sort_by("id"))
+
+
+def test_a_mirror_has_keys_of_any_type(lake: phalanx.Lake, there: SparkLake, tmp_path: Path) -> None:
+    """Keys of several columns, with quotes, dates, decimals and bytes, are deleted as they are; no frame stays cached."""
+    key = {
+        "name": pa.string(),
+        "day": pa.date32(),
+        "price": pa.decimal128(9, 2),
+        "raw": pa.binary(),
+        "at": pa.timestamp("us", "UTC"),
+        "n": pa.uint64(),
+    }
+    schema = pa.schema({**key, "v": pa.int64()})
+    for name in ("users", "mirror"):
+        lake.create_table(name, schema, key=list(key))
+    same = {"day": date(2026, 1, 2), "price": Decimal("1.50"), "raw": b"\x00'", "at": datetime(2026, 1, 2, tzinfo=UTC)}
+    lake["users"].append([{"name": name, "n": 2**64 - 1, "v": 1, **same} for name in ("o'neil", "ann", 'the "x"')])
+    cached = there.spark.sparkContext._jsc.getPersistentRDDs
+    before = cached().size()
+    follow = partial(streaming_upsert.follow, there, "users", "mirror", tmp_path / "marks")
+    follow()
+    lake["users"].delete("name <> 'ann'")
+    follow()
+    assert lake["mirror"].to_arrow().to_pylist() == lake["users"].to_arrow().to_pylist()
+    assert len(lake["mirror"].to_arrow()) == 1
+    assert cached().size() <= before
 
 
 def test_prices_that_moved_since_a_tag(lake: phalanx.Lake, there: SparkLake) -> None:

@@ -151,6 +151,20 @@ def test_many_keys_are_got_at_once(table: Table) -> None:
         table.get_many([1], ["w"])
 
 
+def test_many_keys_are_deleted_at_once(table: Table, lake: Lake) -> None:
+    """In a transaction; those that are absent, or gone by then, are not counted, and what is no key is refused."""
+    with lake.transaction() as txn:
+        txn["t"].upsert(numbers(5000, 1))
+        txn["t"].delete("id = 7")
+        assert txn["t"].delete_many(iter([7, 8, 9, 9, 5000, 6000])) == 3
+        assert txn["t"].delete_many([]) == 0
+        for wrong, said in ((["x"], "not a key"), ([None], "null"), ("ab", "list of values")):
+            with pytest.raises(InvalidInputError, match=said):
+                txn["t"].delete_many(wrong)
+    assert table.get_many([6, 7, 8, 9, 10, 5000])["id"].to_pylist() == [6, 10]
+    assert table.count() == 2997
+
+
 def test_an_index_that_covers_some_fragments_finds_the_rows_of_all(table: Table, lake: Lake) -> None:
     """Rows flushed since it was built are found without it."""
     table.upsert(numbers(2990, 20, v=1))

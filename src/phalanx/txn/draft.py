@@ -148,7 +148,7 @@ class Draft:
         """All rows go, then these are added."""
         rows = self._ready(data, progress, stage_it, look=True)  # if they are refused, nothing has changed yet
         shape = self.found.shape
-        self._apply(it.Overwrite(shape.table, it.Inline(0, 0), shape.layout), encode_rows(self._nothing()))
+        self._apply(it.Overwrite(shape.table, it.Inline(0, 0), shape.layout), encode_rows(shape.schema.empty_table()))
         self._emptied = self._whole = True
         self._keys, self._removed, self._staged = [], [], []
         return self._add(rows)
@@ -159,14 +159,15 @@ class Draft:
         predicate = plan_predicate(where, self.found.shape.schema)
         self.read_rows(where)
         if self.key:
-            keys = self.reading.scan(self.key, predicate.sql).read_all()
-            if keys.num_rows:
-                self._keys.append(keys)
-                self._delete_keys(keys)
-            return keys.num_rows
+            return self._delete_keys(self.reading.scan(self.key, predicate.sql).read_all())
         identities = self.reading.identities(predicate)
         self._remove(identities)
         return len(identities)
+
+    def delete_keys(self, held: pa.Table) -> int:
+        """Remove the rows of these keys, all of which are there; their number."""
+        self.statements += 1
+        return self._delete_keys(held)
 
     def update(self, changes: Mapping[str, object], where: str | None) -> int:
         """Set columns of the rows that match; their number."""
@@ -272,7 +273,7 @@ class Draft:
         if self._reading is None and not self._emptied and not (self.key and self._staged):
             if len(self._added) == 1:
                 return self._added[0], None
-            added = pa.concat_tables([self._nothing(), *self._added])
+            added = pa.concat_tables([self.found.shape.schema.empty_table(), *self._added])
             return last_of_each(added.combine_chunks(), self.key) if self.key else added, None
         held = self.reading.overlay.memory
         mine = (held.identities <= -OWN) & held.alive
@@ -366,12 +367,14 @@ class Draft:
         taken = set(key_values(self.reading.rows_of(new.select(self.key), self.key), self.key))
         if twice is not None or taken - set(key_values(old, self.key)):
             raise AlreadyExistsError("this update would give two rows the same key: nothing was changed")
-        self._keys.append(old)
         self._delete_keys(old)
 
-    def _delete_keys(self, keys: pa.Table) -> None:
-        shape = self.found.shape
-        self._apply(it.DeleteKeys(shape.table, 0, keys.num_rows, shape.layout), encode_rows(keys))
+    def _delete_keys(self, keys: pa.Table) -> int:
+        if keys.num_rows:
+            shape = self.found.shape
+            self._keys.append(keys)
+            self._apply(it.DeleteKeys(shape.table, 0, keys.num_rows, shape.layout), encode_rows(keys))
+        return keys.num_rows
 
     def _remove(self, identities: Ids) -> None:
         if len(identities):
@@ -394,6 +397,3 @@ class Draft:
         self._unapplied.append(ready)
         self._changes += 1
         self._own += rows
-
-    def _nothing(self) -> pa.Table:
-        return self.found.shape.schema.empty_table()
