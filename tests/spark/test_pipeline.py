@@ -89,10 +89,19 @@ def test_keys_that_are_made_twice_and_rows_that_are_not_made_break_expectations(
         )
         return doubling
 
-    for table, says in (("events", "3 of 6 rows"), ("large", "40,000 of 80,000 rows")):
-        twice = f"select * from {table} union all select * from {table}"
-        with pytest.raises(ExpectationError, match=rf"{says} have the \(id\) of another one"):
-            run_pipeline(there, declared(twice, expect.unique("id")))
+    for table, count in (("events", "3 of 6"), ("large", "40,000 of 80,000")):
+        twice = (
+            f"select id, 'a' as kind, x from {table} union all select id, 'b' as kind, 1000000 + x as x from {table}"
+        )
+        for columns in (("id",), ("id", "x"), ("kind", "id"), ("kind",)):
+            declaration = declared(f"select id, kind, 0.0 as x from ({twice})", expect.unique(*columns))
+            if columns == ("kind", "id"):
+                run_pipeline(there, declaration)
+                continue
+            with pytest.raises(ExpectationError, match=rf"\({columns[0]} = .*is there [\d,]+ times"):
+                run_pipeline(there, declaration)
+        with pytest.raises(ExpectationError, match=f"does not hold in {count} rows"):
+            run_pipeline(there, declared(twice, expect.holds("kind = 'b'")))
     nothing = "select * from events where false"
     total = expect.custom(lambda frame: None if frame.count() else "there is no total")
     with pytest.raises(ExpectationError, match="there is no total"):

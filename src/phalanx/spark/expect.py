@@ -1,6 +1,7 @@
 """What the rows of a step must be like, checked before anything of the run is published.
 
-The rows that a step has staged are looked at, not computed again. One query answers all conditions; a failed one is named
+The rows that a step has staged are looked at, not computed again: all that it made, also those that a table with a key does
+not keep, because another one of the same key comes later. One query answers all conditions; a failed one is named
 with how many rows break it.
 """
 
@@ -76,20 +77,9 @@ def custom(check: Callable[[DataFrame], str | None]) -> Custom:
     return Custom(check)
 
 
-def broken(
-    expected: Sequence[Expectation],
-    count: int,
-    made: Callable[[], DataFrame],
-    doubled: tuple[Sequence[str], int] = ((), 0),
-) -> list[str]:
-    """What is wrong with the rows of a step, of which there are `count`; they are read only if need be.
-
-    `doubled` is the key of its table, and how many rows have the key of another one: those are not among the rows any more.
-    """
+def broken(expected: Sequence[Expectation], count: int, made: Callable[[], DataFrame]) -> list[str]:
+    """What is wrong with the rows of a step, of which there are `count`; they are read only if need be."""
     found = [said for one in expected if isinstance(one, Rows) for said in _rows(one, count)]
-    key, twice = doubled
-    if twice and any(isinstance(one, Unique) and set(one.columns) == set(key) for one in expected):
-        found.append(f"{twice:,} of {count:,} rows have the ({', '.join(key)}) of another one, which is expected once")
     counted = {text: column for one in expected for text, column in _counted(one)}
     others = [one for one in expected if isinstance(one, Unique | Custom)]
     if not (counted or others):

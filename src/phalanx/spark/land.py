@@ -48,6 +48,8 @@ class Staged(msgspec.Struct, frozen=True):
     job: Job | None = None
     held: tuple[object, ...] = ()
     """What this process has pinned them with."""
+    made: pa.Table | None = None
+    """Few rows, as they were made: those whose key comes again later are among them."""
 
 
 def check_mode(mode: str, found: Found) -> Mode:
@@ -124,7 +126,7 @@ def gather(core: Core, found: Found, place: Place, mode: Mode, done: Sequence[Pi
     if few:
         table = pa.concat_tables([place.schema.empty_table(), *(one.table() for one in done)]).combine_chunks()
         small = Small(last_of_each(table, place.key) if place.key else table)
-        return Staged(found, mode, small, rows, size, job=place.job)
+        return Staged(found, mode, small, rows, size, job=place.job, made=table)
     settled = found.contents.head.layout == found.shape.layout
     pin = pin or core.pins.staging()
     lent = tuple({one.lent for one in done if one.lent is not None})

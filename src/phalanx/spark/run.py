@@ -146,8 +146,7 @@ class _Run:
             _create(step, frame, txn)
             staged = txn.stage(step.writes, frame, step.mode)
             self._made[step.name] = staged
-            doubled = staged.found.shape.key, staged.rows - _living(staged)
-            wrong = broken(step.expect, staged.rows, lambda: self._staged(staged), doubled)
+            wrong = broken(step.expect, staged.rows, lambda: self._staged(staged, all_made=True))
             if wrong:
                 raise ExpectationError(f"its rows are not as expected: {'; '.join(wrong)}")
         seconds = self._clock.steady() - began
@@ -190,13 +189,13 @@ class _Run:
                 return _frame(spark, compared_added(lake, one.table, held, base, one.columns, one.where))
             return _frame(spark, compared(lake, one.table, held, base))
 
-    def _staged(self, staged: Staged) -> DataFrame:
-        """The rows that a step has staged."""
+    def _staged(self, staged: Staged, *, all_made: bool = False) -> DataFrame:
+        """The rows that a step has staged: the last of each key, or all that it made."""
         ready, shape = staged.ready, staged.found.shape
         if not isinstance(ready, Large):
-            return _frame(self._spark, ready.rows)
+            return _frame(self._spark, staged.made if all_made and staged.made is not None else ready.rows)
         version = ready.version
-        if len(ready.dead):
+        if len(ready.dead) and not all_made:
             first = staged.found.contents.head.next_row_id
             version = hide(self._lake.core.datasets, version, np.sort(ready.dead + first))
         own = set(range(ready.first, ready.first + ready.fragments))
@@ -205,12 +204,6 @@ class _Run:
         names = tuple(shape.schema.names)
         shares, size = shared(rows, parallelism(self._spark)), bytes_of(sum(rows.values()), shape.schema)
         return pieces_frame(self._spark, Scan(*where, shape.schema, names, None, shares, size=size))
-
-
-def _living(staged: Staged) -> int:
-    """How many rows are left of those that were staged: the last of each key."""
-    ready = staged.ready
-    return ready.count - len(ready.dead) if isinstance(ready, Large) else ready.rows.num_rows
 
 
 def _frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
