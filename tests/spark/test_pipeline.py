@@ -109,6 +109,35 @@ def test_keys_that_are_made_twice_and_rows_that_are_not_made_break_expectations(
     run_pipeline(there, declared(nothing, expect.not_null("id"), expect.unique("id"), expect.holds("x > 0")))
 
 
+def test_a_table_that_a_step_creates_has_the_types_of_its_inputs(lake: phalanx.Lake, there: SparkLake) -> None:
+    """Vectors, unsigned integers, dictionaries: of an input as it is, of its columns in SQL, of what a step has made."""
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2], pa.uint8()),
+            "e": pa.array([[1, 2], [3, 4]], pa.list_(pa.float32(), 2)),
+            "word": pa.array(["x", "y"]).dictionary_encode(),
+            "day": pa.array([0, 86_400_000], pa.date64()),
+            "big": pa.array([1, 2**64 - 1], pa.uint64()),
+        }
+    )
+    lake.create_table("t", rows)
+    lake.create_table("other", pa.table({"day": pa.array([0], pa.date32())}))
+    p = Pipeline("p")
+    p.step(reads=[whole("t")], writes="same", create=True, name="same")(lambda t: t)
+    p.sql("some", "select id, e, word, 1.5 as big from t where id > 0", reads=[whole("t")], writes="some", create=True)
+    p.sql("more", "select e, cast(id as int) as id from some", reads=[made("some")], writes="more", create=True)
+    p.sql("days", "select t.day from t", reads=[whole("t"), whole("other")], writes="days", create=True)
+    own = pa.schema([("e", pa.list_(pa.float32()))])
+    p.sql("own", "select slice(e, 1, 1) as e from t", reads=[changes("t")], writes="own", create=own)
+    run_pipeline(there, p)
+    assert lake["same"].schema == rows.schema
+    assert lake["same"].to_arrow().to_pylist() == rows.to_pylist()
+    assert lake["some"].schema.types[:3] == rows.schema.types[:3]
+    assert pa.types.is_decimal(lake["some"].schema.field("big").type)
+    assert lake["more"].schema.types == [rows.schema.field("e").type, pa.int32()]
+    assert (lake["days"].schema.types, lake["own"].schema.types) == ([pa.date32()], [pa.list_(pa.float32())])
+
+
 def test_inputs_that_would_have_one_name_are_refused() -> None:
     """The second would take the place of the first."""
     with pytest.raises(InvalidInputError, match="two inputs would be called 't'"):

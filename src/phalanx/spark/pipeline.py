@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from phalanx.errors import InvalidInputError
@@ -32,6 +33,8 @@ class Step(msgspec.Struct, frozen=True):
     expect: tuple[Expectation, ...] = ()
     key: tuple[str, ...] | None = None
     """Of a table that is created by the first run; None if it must be there."""
+    schema: pa.Schema | None = None
+    """The columns of that table, if they are not those of the rows."""
 
 
 class Pipeline:
@@ -48,19 +51,20 @@ class Pipeline:
         writes: str,
         mode: str = "append",
         expect: Sequence[Expectation] = (),
-        create: bool = False,
+        create: bool | pa.Schema = False,
         key: str | Sequence[str] = (),
         name: str | None = None,
     ) -> Callable[[Work], Work]:
         """A step in Python: the function gets a data frame for each input, by name, and returns one.
 
-        With `create`, the table that it writes is created by the first run, with the columns of its rows and this key.
+        With `create`, the table that it writes is created by the first run, with this key and the columns of its rows, of
+        which vectors and the like that come from an input stay what they are; or with a schema that is given as `create`.
         """
 
         def declare(work: Work) -> Work:
             called = name or str(getattr(work, "__name__", "step"))
-            made = _keyed(key) if create else None
-            self.steps.append(_checked(Step(called, _named(reads), writes, mode, work, tuple(expect), made)))
+            made = _created(create, key)
+            self.steps.append(_checked(Step(called, _named(reads), writes, mode, work, tuple(expect), *made)))
             return work
 
         return declare
@@ -74,12 +78,12 @@ class Pipeline:
         writes: str,
         mode: str = "append",
         expect: Sequence[Expectation] = (),
-        create: bool = False,
+        create: bool | pa.Schema = False,
         key: str | Sequence[str] = (),
     ) -> None:
         """A step in Spark SQL: its inputs are tables of the query, by name; otherwise as `step`."""
-        made = _keyed(key) if create else None
-        self.steps.append(_checked(Step(name, _named(reads), writes, mode, query, tuple(expect), made)))
+        made = _created(create, key)
+        self.steps.append(_checked(Step(name, _named(reads), writes, mode, query, tuple(expect), *made)))
 
     def ordered(self) -> list[Step]:
         """The steps so that each comes after those whose output it reads; refused if that cannot be."""
@@ -118,8 +122,15 @@ class Pipeline:
                     )
 
 
-def _keyed(key: str | Sequence[str]) -> tuple[str, ...]:
-    return (key,) if isinstance(key, str) else tuple(key)
+def _created(
+    create: bool | pa.Schema,  # noqa: FBT001 - the caller's own word
+    key: str | Sequence[str],
+) -> tuple[tuple[str, ...] | None, pa.Schema | None]:
+    """Key and columns of a table that is created, as far as they are said."""
+    schema = create if isinstance(create, pa.Schema) else None
+    if schema is None and not create:
+        return None, None
+    return (key,) if isinstance(key, str) else tuple(key), schema
 
 
 def _named(reads: Mapping[str, Input] | Sequence[Input]) -> dict[str, Input]:

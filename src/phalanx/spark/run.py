@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from phalanx.errors import ChangesExpiredError, ExpectationError, InvalidInputError, PhalanxError
 from phalanx.feed import CHANGE, ORDER, TIME, VERSION, hold_changes
 from phalanx.pins import Hold
-from phalanx.spark.columns import ZONE, exchanged, spark_schema, to_spark
+from phalanx.spark.columns import exchanged, spark_schema, to_spark
+from phalanx.spark.creating import columns_of
 from phalanx.spark.expect import broken
 from phalanx.spark.feed import compared, compared_added, require_same
 from phalanx.spark.inputs import Changed, Input, Made
@@ -143,7 +143,7 @@ class _Run:
         with _named(step, self._name, self._number):
             frames = {name: self._input(one, txn, base, since) for name, one in step.reads.items()}
             frame = self._worked(step, frames)
-            _create(step, frame, txn)
+            self._create(step, frame, txn)
             staged = txn.stage(step.writes, frame, step.mode)
             self._made[step.name] = staged
             wrong = broken(step.expect, staged.rows, lambda: self._staged(staged, all_made=True))
@@ -151,6 +151,15 @@ class _Run:
                 raise ExpectationError(f"its rows are not as expected: {'; '.join(wrong)}")
         seconds = self._clock.steady() - began
         return StepRan(step.name, step.writes, step.mode, staged.rows, staged.size, seconds)
+
+    def _create(self, step: Step, frame: DataFrame, txn: SparkTransaction) -> None:
+        """The table of a step that declares its key is created with the first rows that it makes."""
+        if step.key is not None and step.writes not in txn.tables():
+            inputs = (
+                self._made[one.step].found.shape.schema if isinstance(one, Made) else txn[one.table].schema
+                for one in step.reads.values()
+            )
+            txn.create_table(step.writes, columns_of(frame, inputs, step.schema), key=step.key)
 
     def _worked(self, step: Step, frames: dict[str, DataFrame]) -> DataFrame:
         if isinstance(step.work, str):
@@ -220,14 +229,6 @@ def _as_inserts(frame: DataFrame, version: int, time: int) -> DataFrame:
     said = {CHANGE: f.lit("insert"), VERSION: f.lit(version).cast("long"), TIME: f.timestamp_micros(f.lit(time))}
     said[ORDER] = f.monotonically_increasing_id()
     return frame.select("*", *(column.alias(name) for name, column in said.items()))
-
-
-def _create(step: Step, frame: DataFrame, txn: SparkTransaction) -> None:
-    """The table of a step that declares its key is created with the first rows that it makes."""
-    if step.key is None or step.writes in txn.tables():
-        return
-    schema = pa.schema([field.remove_metadata() for field in to_arrow_schema(frame.schema, timezone=ZONE)])
-    txn.create_table(step.writes, schema, key=step.key)
 
 
 @contextmanager
