@@ -163,6 +163,8 @@ def test_what_goes_wrong_in_a_step_is_told_in_a_sentence(lake: phalanx.Lake, the
         (lambda frame: frame.withColumnRenamed("x", "y"), "there is no column 'y'"),
         (lambda frame: len(frame.columns), "it returned a int, and a step returns a data frame"),
         ("select nothing from frame", "nothing"),
+        ("select id from frame where id = ", "Syntax error at or near end of input"),
+        ("select id from nowhere", "nowhere"),
     ):
         one = Pipeline("one")
         if isinstance(work, str):
@@ -172,6 +174,7 @@ def test_what_goes_wrong_in_a_step_is_told_in_a_sentence(lake: phalanx.Lake, the
         with pytest.raises(phalanx.PhalanxError, match=r"^step 'it' of pipeline 'one', run 1: ") as caught:
             run_pipeline(there, one)
         assert says in str(caught.value)
+        assert isinstance(caught.value, InvalidInputError) == ("in a task" not in says)
         assert "\tat " not in str(caught.value)
     gone = Pipeline("gone")
     gone.sql("it", "select 1", reads={"frame": whole("nowhere")}, writes="out")

@@ -240,7 +240,7 @@ def _named(step: Step, pipeline: str, number: int) -> Iterator[None]:
     except PhalanxError as error:
         raise type(error)(f"{where}: {error}") from error
     except JOB_ERRORS as error:
-        found = translated(str(error), "it")
+        found = translated(error, "it")
         raise type(found)(f"{where}: {found}") from None
     except Exception as error:
         raise InvalidInputError(f"{where}: {type(error).__name__}: {error}") from error

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from phalanx import errors
-from phalanx.errors import PhalanxError, UnavailableError
+from phalanx.errors import InvalidInputError, PhalanxError, UnavailableError
 
 try:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -33,11 +33,12 @@ def told(what: str) -> Iterator[None]:
     try:
         yield
     except JOB_ERRORS as error:
-        raise translated(str(error), what) from None
+        raise translated(error, what) from None
 
 
-def translated(text: str, what: str) -> PhalanxError:
-    """The error that a text of Spark's speaks of."""
+def translated(error: Exception | str, what: str) -> PhalanxError:
+    """The error that one of Spark's, or its text, speaks of. A statement that is wrong will be wrong again."""
+    text = str(error)
     for kind, message in reversed(_OURS.findall(text)):
         found = getattr(errors, kind, None)
         if isinstance(found, type) and issubclass(found, PhalanxError):
@@ -47,5 +48,7 @@ def translated(text: str, what: str) -> PhalanxError:
     if inner:
         reason = f"{inner[-1][0]}: {inner[-1][1]}"
     else:
-        reason = java[1] if java else next(iter(text.splitlines()), "no reason was given")
+        reason = java[1] if java else next(filter(None, map(str.strip, text.splitlines())), "no reason was given")
+    if isinstance(error, ParseException | AnalysisException):
+        return InvalidInputError(f"{what} cannot be done: {reason}")
     return UnavailableError(f"{what} failed, and nothing was committed: {reason}")
