@@ -12,6 +12,7 @@ import phalanx
 from phalanx.cli.app import app
 from phalanx.errors import ExpectationError, InvalidInputError, NotFoundError, StateError
 from phalanx.spark import Pipeline, SparkLake, added, changes, expect, load_pipeline, made, run_pipeline, whole
+from phalanx.spark.run import StepRan, source_of, told
 from phalanx.spark.state import drawn, history, status
 from tests.spark import shop
 from tests.spark.rows import EVENTS, events
@@ -249,6 +250,9 @@ def test_a_declaration_that_cannot_run_is_refused_as_a_whole(tmp_path: Path) -> 
     own.sql("b", "select 1", reads=[changes("x")], writes="y")
     with pytest.raises(InvalidInputError, match="reads the changes of 'x', which this pipeline writes"):
         own.ordered()
+    for name in ("a; b", "a > b", "two words", ""):
+        with pytest.raises(InvalidInputError, match="a name is letters, digits and the signs"):
+            own.sql(name, "select 1", reads=[], writes="x")
     with pytest.raises(InvalidInputError, match="mode is one of append, overwrite, upsert"):
         own.sql("c", "select 1", reads=[], writes="x", mode="merge")
     for text, says in (
@@ -259,6 +263,16 @@ def test_a_declaration_that_cannot_run_is_refused_as_a_whole(tmp_path: Path) -> 
         (tmp_path / "file.py").write_text(text)
         with pytest.raises(InvalidInputError, match=says):
             load_pipeline(tmp_path / "file.py")
+
+
+def test_the_history_of_a_pipeline_has_tables_of_any_name(lake: phalanx.Lake) -> None:
+    """Runs are told in words, in which a name may look like the end of a step."""
+    steps = [StepRan("one", "my; table > two 3 rows", "", 4, 50, 0.5), StepRan("two", "other", "", 0, 0, 1.0)]
+    lake.create_table("t", EVENTS)
+    with lake.transaction(told("p", 1, 2, steps, 1.5)) as txn:
+        txn.record_progress(source_of("p"), 1, expected=None)
+        txn["t"].append(events(0, 1))
+    assert [(one.number, list(one.steps)) for one in history(lake, "p")] == [(1, steps)]
 
 
 def test_steps_run_after_those_whose_output_they_read(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ A declaration is a value: nothing is read and no Spark is needed to make one. It
 run begins: names that are there twice, outputs of steps that do not exist, circles. Running it is left to `run.py`.
 """
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from phalanx.spark.inputs import Changed, Input, Made, Whole
 from phalanx.spark.land import MODES
 
 Work = Callable[..., DataFrame]
+_NAME = re.compile(r"[\w.-]+")
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -62,7 +64,7 @@ class Pipeline:
         """
 
         def declare(work: Work) -> Work:
-            called = name or str(getattr(work, "__name__", "step"))
+            called = name or str(getattr(work, "__name__", "step")).strip("<>")
             made = _created(create, key)
             self.steps.append(_checked(Step(called, _named(reads), writes, mode, work, tuple(expect), *made)))
             return work
@@ -150,6 +152,10 @@ def _named(reads: Mapping[str, Input] | Sequence[Input]) -> dict[str, Input]:
 
 def _checked(step: Step) -> Step:
     where = f"step {step.name!r}"
+    if not _NAME.fullmatch(step.name):  # the log tells of runs in words, which are read again
+        raise InvalidInputError(
+            f"{where}: a name is letters, digits and the signs _ - . without blanks: give it with name="
+        )
     if step.mode not in MODES:
         raise InvalidInputError(f"{where}: mode is one of {', '.join(MODES)}: {step.mode!r} is not")
     for name, one in step.reads.items():

@@ -14,7 +14,7 @@ from phalanx.spark.run import StepRan, source_of
 _RUN = re.compile(
     r"pipeline (?P<name>.+), run (?P<number>\d+) on version (?P<on>\d+) in (?P<took>[\d.]+) s: (?P<steps>.*)"
 )
-_STEP = re.compile(r"(?P<name>.+) > (?P<table>\S+) (?P<rows>\d+) rows (?P<size>\d+) bytes (?P<took>[\d.]+) s")
+_STEP = re.compile(r"(?P<name>.+?) > (?P<table>.+?) (?P<rows>\d+) rows (?P<size>\d+) bytes (?P<took>[\d.]+) s(?:; |$)")
 _PAGE = 500
 
 
@@ -83,7 +83,7 @@ def history(lake: Lake, pipeline: str, limit: int = 20) -> list[PastRun]:
         for commit in page:
             match = _RUN.fullmatch(commit.note)
             if match is not None and match["name"] == pipeline:
-                steps = tuple(_step(text) for text in match["steps"].split("; "))
+                steps = tuple(map(_step, _STEP.finditer(match["steps"])))
                 took = float(match["took"])
                 found.append(
                     PastRun(
@@ -94,10 +94,7 @@ def history(lake: Lake, pipeline: str, limit: int = 20) -> list[PastRun]:
     return found[:limit]
 
 
-def _step(text: str) -> StepRan:
-    match = _STEP.fullmatch(text)
-    if match is None:
-        return StepRan(text, "", "", 0, 0, 0.0)
+def _step(match: re.Match[str]) -> StepRan:
     return StepRan(match["name"], match["table"], "", int(match["rows"]), int(match["size"]), float(match["took"]))
 
 
