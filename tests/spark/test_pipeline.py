@@ -33,6 +33,8 @@ def test_a_run_reads_what_is_new_and_publishes_everything_at_once(lake: phalanx.
     assert [one.rows for one in second.steps] == [5, 5, 4, 1]
     assert shop.whole_runs(lake) == 36
     assert run_pipeline(there, declared, number=2).already
+    early = run_pipeline(there, declared, number=1)
+    assert (early.already, early.number, early.last, early.version) == (True, 1, 2, second.version)
     assert shop.whole_runs(lake) == 36
     here = status(lake, declared)
     assert (here.run, here.inputs[0].table, here.inputs[0].version, here.inputs[0].new) == (
@@ -316,5 +318,7 @@ def test_the_command_line_runs_plans_and_tells(
     assert (told["number"], told["steps"][0]["rows"]) == (1, 3)
     assert "has landed before" in say("run", file, "--lake", lake.uri, "--run", "1")
     assert "copy > copy: 0 rows" in say("run", file, "--lake", lake.uri)
+    at = f"pipeline daily is at run 2, which landed at version {lake.version}: run 1 was before that or was left out"
+    assert at in " ".join(say("run", file, "--lake", lake.uri, "--run", "1").split())
     assert "2, at version" in say("status", file, "--lake", lake.uri)
     assert [one["number"] for one in json.loads(say("history", file, "--lake", lake.uri, "--json"))] == [2, 1]

@@ -108,6 +108,11 @@ def _step(step: "StepRan") -> str:
 
 
 def _said(done: "Ran") -> str:
+    if done.already and done.last != done.number:
+        return plain(
+            f"pipeline {done.pipeline} is at run {done.last}, which landed at version {done.version}: run {done.number} was "
+            "before that or was left out, and nothing was done"
+        )
     if done.already:
         return plain(f"run {done.number} of pipeline {done.pipeline} has landed before, at version {done.version}")
     return plain(

@@ -55,7 +55,8 @@ class StepRan(msgspec.Struct, frozen=True):
 class Ran(msgspec.Struct, frozen=True):
     """What a run did. `version` is the lake's version that it became, and `snapshot` the one that it read.
 
-    `already` says that a run of this number had landed before: then nothing was done.
+    `already` says that the pipeline had come to this number before, or farther: then nothing was done, and `version` is that
+    of `last`, the last run that landed. Numbers may be left out, so of one below it nobody knows whether it was a run.
     """
 
     pipeline: str
@@ -65,6 +66,7 @@ class Ran(msgspec.Struct, frozen=True):
     steps: tuple[StepRan, ...] = ()
     seconds: float = 0.0
     already: bool = False
+    last: int | None = None
 
 
 def source_of(pipeline: str, table: str | None = None) -> str:
@@ -95,11 +97,11 @@ def run_pipeline(
     core = there.lake.core
 
     def attempt() -> Ran:
-        held = there.lake.refresh().progress(source_of(pipeline.name))
+        mark = there.lake.refresh().state.progress.get(source_of(pipeline.name))
+        held, made = (None, 0) if mark is None else (mark.number, mark.made)
         wanted = (held or 0) + 1 if number is None else number
         if held is not None and held >= wanted:
-            made = there.lake.refresh().state.progress[source_of(pipeline.name)].made
-            return Ran(pipeline.name, wanted, made, made, already=True)
+            return Ran(pipeline.name, wanted, made, made, already=True, last=held)
         return _Run(there, pipeline.name, wanted, held, full=full).go(steps, pipeline.incremental(), progress)
 
     return again(core, core.deadline(timeout), attempt)
