@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import phalanx
 from phalanx.cli.app import app
 from phalanx.errors import ExpectationError, InvalidInputError, NotFoundError, StateError
-from phalanx.spark import Pipeline, SparkLake, added, changes, expect, load_pipeline, made, run_pipeline, whole
+from phalanx.spark import Pipeline, SparkLake, added, changes, expect, load_pipeline, made, run_pipeline, state, whole
 from phalanx.spark.run import StepRan, source_of, told
 from phalanx.spark.state import drawn, history, status
 from tests.spark import shop
@@ -275,6 +275,23 @@ def test_the_history_of_a_pipeline_has_tables_of_any_name(lake: phalanx.Lake) ->
         txn.record_progress(source_of("p"), 1, expected=None)
         txn["t"].append(events(0, 1))
     assert [(one.number, list(one.steps)) for one in history(lake, "p")] == [(1, steps)]
+
+
+def test_the_history_of_a_pipeline_ends_with_its_first_run(lake: phalanx.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came before it in the log is not read, however many runs were asked for."""
+    lake.create_table("t", EVENTS)
+    for number in range(20):
+        lake["t"].append(events(number, 1))
+    for number in (1, 2):
+        with lake.transaction(told("p", number, 1, [], 1.5)) as txn:
+            txn.record_progress(source_of("p"), number, expected=None if number == 1 else 1)
+            txn["t"].append(events(0, 1))
+    pages: list[int] = []
+    log = lake.log
+    monkeypatch.setattr(state, "_PAGE", 2)
+    monkeypatch.setattr(lake, "log", lambda limit, *, before: pages.append(limit) or log(limit, before=before))
+    assert [one.number for one in history(lake, "p", limit=20)] == [2, 1]
+    assert len(pages) <= 2
 
 
 def test_steps_run_after_those_whose_output_they_read(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def history(lake: Lake, pipeline: str, limit: int = 20) -> list[PastRun]:
     if mark is None:
         return found
     page = lake.log(_PAGE, before=mark.made + 1)
-    while page and len(found) < limit:
+    while page and len(found) < limit and not (found and found[-1].number == 1):  # nothing of it comes before that
         for commit in page:
             match = _RUN.fullmatch(commit.note)
             if match is not None and match["name"] == pipeline:
