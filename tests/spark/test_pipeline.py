@@ -13,7 +13,7 @@ from phalanx.cli.app import app
 from phalanx.errors import ExpectationError, InvalidInputError, NotFoundError, StateError
 from phalanx.spark import Pipeline, SparkLake, added, changes, expect, load_pipeline, made, run_pipeline, state, whole
 from phalanx.spark.run import StepRan, source_of, told
-from phalanx.spark.state import drawn, history, status
+from phalanx.spark.state import Source, drawn, history, planned, status
 from tests.spark import shop
 from tests.spark.rows import EVENTS, events
 
@@ -301,6 +301,8 @@ def test_steps_run_after_those_whose_output_they_read(tmp_path: Path) -> None:
     mixed.sql("own", "select 1", reads=[whole("own"), made("first")], writes="own", mode="upsert")
     mixed.sql("first", "select 1", reads=[added("a")], writes="b")
     assert [step.name for step in mixed.ordered()] == ["first", "own", "last"]
+    assert [one.after for one in planned(mixed)] == [(), ("first",), ("first", "own")]
+    assert planned(mixed)[1].reads == {"own": Source("whole", "own"), "first": Source("made", "first")}
     picture = "\n".join(drawn(mixed))
     assert "a (added since the last run)" in picture
     assert "[first] ─► b (append)" in picture
@@ -330,6 +332,9 @@ def test_the_command_line_runs_plans_and_tells(
 
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)  # the session is that of all tests
     assert "[copy] ─► copy (append)" in say("plan", file)
+    (step,) = json.loads(say("plan", file, "--json"))
+    assert (step["name"], step["writes"], step["mode"], step["after"]) == ("copy", "copy", "append", [])
+    assert step["reads"] == {"events": {"kind": "added", "name": "events", "columns": None, "where": None}}
     assert "none yet" in say("status", file, "--lake", lake.uri)
     told = json.loads(say("run", file, "--lake", lake.uri, "--json"))
     assert (told["number"], told["steps"][0]["rows"]) == (1, 3)

@@ -56,10 +56,9 @@ def run(
 def plan(file: FileArgument, *, as_json: JsonOption = False) -> None:
     """Draw the steps of a pipeline, in the order in which they run; nothing is read."""
     declared = _declared(file)
-    from phalanx.spark.state import drawn  # noqa: PLC0415 - as above
+    from phalanx.spark.state import drawn, planned  # noqa: PLC0415 - as above
 
-    steps = [{"name": one.name, "writes": one.writes, "mode": one.mode} for one in declared.ordered()]
-    show(steps, as_json, lambda: "\n".join(plain(line) for line in drawn(declared)))
+    show(planned(declared), as_json, lambda: "\n".join(plain(line) for line in drawn(declared)))
 
 
 @pipeline.command()

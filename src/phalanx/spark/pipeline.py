@@ -168,16 +168,18 @@ def _checked(step: Step) -> Step:
 
 def _waits(step: Step, left: Sequence[Step], names: Sequence[str]) -> bool:
     """Whether a step reads what others that are still to run will write."""
-    others = [one for one in left if one is not step]
     for one in step.reads.values():
-        if isinstance(one, Made):
-            if one.step not in names or one.step == step.name:
-                raise InvalidInputError(f"step {step.name!r} reads step {one.step!r}: {suggestion(one.step, names)}")
-            if any(other.name == one.step for other in others):
-                return True
-        elif isinstance(one, Whole) and any(other.writes == one.table for other in others):
-            return True
-    return False
+        if isinstance(one, Made) and (one.step not in names or one.step == step.name):
+            raise InvalidInputError(f"step {step.name!r} reads step {one.step!r}: {suggestion(one.step, names)}")
+    return any(waits_for(step, other) for other in left if other is not step)
+
+
+def waits_for(step: Step, other: Step) -> bool:
+    """Whether a step reads what another one makes, or the table that it writes."""
+    return any(
+        one.step == other.name if isinstance(one, Made) else isinstance(one, Whole) and one.table == other.writes
+        for one in step.reads.values()
+    )
 
 
 def load_pipeline(path: Path) -> Pipeline:

@@ -8,7 +8,7 @@ import msgspec
 from phalanx.errors import NotFoundError
 from phalanx.lake import Lake
 from phalanx.spark.inputs import Changed, Input, Made
-from phalanx.spark.pipeline import Pipeline
+from phalanx.spark.pipeline import Pipeline, waits_for
 from phalanx.spark.run import StepRan, source_of
 
 _RUN = re.compile(
@@ -96,6 +96,47 @@ def history(lake: Lake, pipeline: str, limit: int = 20) -> list[PastRun]:
 
 def _step(match: re.Match[str]) -> StepRan:
     return StepRan(match["name"], match["table"], "", int(match["rows"]), int(match["size"]), float(match["took"]))
+
+
+class Source(msgspec.Struct, frozen=True):
+    """An input of a step: a `whole` table, the `changes` or `added` rows of one, or what a step has `made`."""
+
+    kind: str
+    name: str
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A step as it will run: its inputs, by the names that it has for them, and the steps that it comes after."""
+
+    name: str
+    writes: str
+    mode: str
+    reads: dict[str, Source]
+    after: tuple[str, ...]
+
+
+def planned(pipeline: Pipeline) -> list[Planned]:
+    """The steps of a pipeline, in the order in which they run."""
+    steps = pipeline.ordered()
+    return [
+        Planned(
+            step.name,
+            step.writes,
+            step.mode,
+            {name: _source(one) for name, one in step.reads.items()},
+            tuple(other.name for other in steps if other is not step and waits_for(step, other)),
+        )
+        for step in steps
+    ]
+
+
+def _source(one: Input) -> Source:
+    if isinstance(one, Made):
+        return Source("made", one.step)
+    kind = "whole" if not isinstance(one, Changed) else "added" if one.added else "changes"
+    return Source(kind, one.table, one.columns, one.where)
 
 
 def drawn(pipeline: Pipeline) -> list[str]:
