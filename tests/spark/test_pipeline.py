@@ -1,6 +1,7 @@
 """Pipelines: declared, run as one transaction, once; what fails leaves nothing, and says which step and why."""
 
 import json
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -306,6 +307,43 @@ def test_steps_run_after_those_whose_output_they_read(tmp_path: Path) -> None:
     picture = "\n".join(drawn(mixed))
     assert "a (added since the last run)" in picture
     assert "[first] ─► b (append)" in picture
+
+
+BESIDE = """
+import thrice_beside
+from steps_beside.more import double
+from phalanx.spark import Pipeline, whole
+p = Pipeline("beside")
+
+def work(batches):
+    for batch in batches:
+        yield thrice_beside.thrice(double(batch))
+
+@p.step(reads=[whole("events")], writes="copy")
+def copy(events):
+    return events.mapInArrow(work, events.schema)
+"""
+
+
+def test_a_pipeline_imports_modules_beside_its_file(
+    lake: phalanx.Lake, there: SparkLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also its tasks do, in processes that have never heard of that folder; a second file of it may as well."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    lake.create_table("events", EVENTS).append(events(0, 3))
+    copy = lake.create_table("copy", EVENTS)
+    (tmp_path / "jobs" / "steps_beside").mkdir(parents=True)
+    for name, text in {
+        "one.py": BESIDE,
+        "two.py": BESIDE,
+        "thrice_beside.py": "import pyarrow as pa\ndef thrice(batch):\n    return pa.concat_batches([batch] * 3)\n",
+        "steps_beside/__init__.py": "",
+        "steps_beside/more.py": "import pyarrow as pa\ndef double(batch):\n    return pa.concat_batches([batch] * 2)\n",
+    }.items():
+        (tmp_path / "jobs" / name).write_text(text)
+    for number, name in enumerate(("one.py", "two.py"), 1):
+        run_pipeline(there, load_pipeline(tmp_path / "jobs" / name))
+        assert copy.count() == 18 * number
 
 
 FILE = """

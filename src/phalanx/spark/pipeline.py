@@ -12,6 +12,7 @@ from types import ModuleType
 
 import msgspec
 import pyarrow as pa
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import DataFrame
 
 from phalanx.errors import InvalidInputError
@@ -22,6 +23,8 @@ from phalanx.spark.land import MODES
 
 Work = Callable[..., DataFrame]
 _NAME = re.compile(r"[\w.-]+")
+_FOLDERS: set[Path] = set()
+"""Folders of files that were loaded, which were put on Python's path for their modules."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -183,7 +186,11 @@ def waits_for(step: Step, other: Step) -> bool:
 
 
 def load_pipeline(path: Path) -> Pipeline:
-    """The pipeline that a Python file declares: its only one, whatever it is called there."""
+    """The pipeline that a Python file declares: its only one, whatever it is called there.
+
+    The file may import modules beside it, as a program could: their folder stays on the path, for functions that import
+    later. What tasks need of those that it has imported is sent to them, as they cannot look for it here.
+    """
     try:
         code = compile(path.read_text(), str(path), "exec")
     except (OSError, SyntaxError, ValueError) as error:
@@ -193,8 +200,13 @@ def load_pipeline(path: Path) -> Pipeline:
     sys.modules[module.__name__] = (
         module  # while it runs: data classes look for it; functions travel by value after that
     )
+    known = set(sys.modules)
+    beside = _on_path(path.resolve().parent)
     try:
         exec(code, module.__dict__)  # noqa: S102 - the user's own file, which they ask to be run
+        for name in set(sys.modules) - known:
+            if _is_in(sys.modules[name], beside):
+                register_pickle_by_value(sys.modules[name])
     except InvalidInputError:
         raise
     except (Exception, SystemExit) as error:
@@ -205,3 +217,23 @@ def load_pipeline(path: Path) -> Pipeline:
     if len(found) != 1:
         raise InvalidInputError(f"{path} declares {len(found)} pipelines: a file has one, like p = Pipeline('daily')")
     return found[0]
+
+
+def _on_path(folder: Path) -> Path | None:
+    """Put a folder where modules are looked for; None if it was there before, and tasks may have it as well."""
+    if str(folder) in sys.path and folder not in _FOLDERS:
+        return None
+    if folder not in _FOLDERS:
+        _FOLDERS.add(folder)
+        sys.path.insert(0, str(folder))
+    return folder
+
+
+def _is_in(module: ModuleType, folder: Path | None) -> bool:
+    """Whether a module was found in this folder itself, and not by another entry of the path that is inside it."""
+    file, parts = getattr(module, "__file__", None), module.__name__.split(".")
+    return (
+        file is not None
+        and folder is not None
+        and Path(file).with_suffix("") in {folder.joinpath(*parts), folder.joinpath(*parts, "__init__")}
+    )
