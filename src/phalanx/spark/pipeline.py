@@ -206,7 +206,7 @@ def load_pipeline(path: Path) -> Pipeline:
         exec(code, module.__dict__)  # noqa: S102 - the user's own file, which they ask to be run
         for name in set(sys.modules) - known:
             if _is_in(sys.modules[name], beside):
-                register_pickle_by_value(sys.modules[name])
+                register_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
     except InvalidInputError:
         raise
     except (Exception, SystemExit) as error:
