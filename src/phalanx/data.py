@@ -20,7 +20,7 @@ from pyarrow import types
 
 from phalanx.dicts import dicts
 from phalanx.errors import InvalidInputError
-from phalanx.lossless import column, recast, require_uncut
+from phalanx.lossless import BLOB, column, recast, require_uncut
 
 _TAKEN = "an Arrow table or stream, a pandas or polars frame, a list of dicts, or a dict of columns"
 _begun: "weakref.WeakSet[Any]" = weakref.WeakSet()
@@ -212,9 +212,19 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def _bytes_of_blobs(array: Any) -> "pa.Array[Any]":  # noqa: ANN401 - an array of Lance's own type
+    """What Lance's arrays of blobs hold; those that only name a file elsewhere hold nothing."""
+    data = pc.struct_field(array.storage, "data")  # null where the whole value is
+    if data.null_count > array.null_count:
+        raise InvalidInputError("a blob that is only a link to a file elsewhere cannot be stored: give its bytes")
+    return data  # type: ignore[no-any-return]
+
+
 def _cast(array: "pa.Array[Any]", field: "pa.Field[Any]") -> "pa.Array[Any]":
     if array.type == field.type:
         return array
+    if getattr(array.type, "extension_name", "") == BLOB:
+        array = _bytes_of_blobs(array)
     try:
         return recast(array, field.type)
     except pa.ArrowException as error:

@@ -22,6 +22,10 @@ _WHOLE = {int}
 _Leaves = Iterator[tuple[pa.DataType, pa.DataType]]
 
 
+BLOB = "lance.blob.v2"
+"""What Lance calls its own type of blobs, which are stored as bytes."""
+
+
 def column(values: Any, kind: pa.DataType) -> "pa.Array[Any]":  # noqa: ANN401 - whatever Arrow makes an array of
     """Python values, or an array of another kind, as a column."""
     if not isinstance(values, list) and hasattr(values, "__array__") and str(getattr(values, "dtype", "")) != "object":

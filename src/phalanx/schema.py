@@ -8,11 +8,13 @@ import pyarrow as pa
 from pyarrow import types
 
 from phalanx.errors import InvalidInputError
+from phalanx.lossless import BLOB
 
 _RESERVED = {
     *("_rowid", "_rowaddr", "_rowoffset", "_distance", "_score", "_relevance_score"),
     *("_change_type", "_commit_version", "_commit_timestamp", "_commit_order"),
 }
+_AS_BLOB = {"lance-encoding:blob": "true"}
 _KEY_TYPES: tuple[Callable[[pa.DataType], bool], ...] = (
     types.is_integer,
     types.is_boolean,
@@ -56,9 +58,14 @@ def _stored(field: "pa.Field[Any]") -> "pa.Field[Any]":
     """The column as it is stored.
 
     Text and bytes that polars holds in views cannot be computed with; Lance forgets whether a dictionary is ordered; and
-    what polars notes of its own types is no longer true when others have written, so that it would drop their values.
+    what polars notes of its own types is no longer true when others have written, so that it would drop their values. Blobs
+    of Lance's are bytes, which it keeps as blobs.
     """
     kind: Any = field.type
+    held = (field.metadata or {}).items()
+    notes: dict[bytes | str, bytes | str] = {key: value for key, value in held if not key.startswith(b"_PL_")}
+    if getattr(kind, "extension_name", "") == BLOB:
+        return pa.field(field.name, pa.large_binary(), field.nullable, _AS_BLOB)
     if types.is_string_view(kind):
         kind = pa.string()
     elif types.is_binary_view(kind):
@@ -76,8 +83,6 @@ def _stored(field: "pa.Field[Any]") -> "pa.Field[Any]":
         kind = pa.list_(_stored(kind.value_field))
     elif types.is_large_list(kind):
         kind = pa.large_list(_stored(kind.value_field))
-    held = (field.metadata or {}).items()
-    notes: dict[bytes | str, bytes | str] = {key: value for key, value in held if not key.startswith(b"_PL_")}
     return field.with_type(kind).with_metadata(notes)
 
 

@@ -31,7 +31,7 @@ def test_blobs_are_rewritten_and_never_lost(lake: Lake, kind: str) -> None:
     for number, size in enumerate(SIZES):
         data = [bytes([number]) * size]
         column = pa.array(data, field.type) if kind == "encoded" else lance.blob_array(data)
-        table.append(pa.table([pa.array([number]), column], table.schema), stage=True)
+        table.append(pa.table({"id": [number], "blob": column}), stage=True)
     filled(lake, "z")
     done = lake.optimize()
     assert [(done[name].rewritten, done[name].skipped) for name in "bz"] == [(1, ()), (1, ())]
@@ -39,3 +39,15 @@ def test_blobs_are_rewritten_and_never_lost(lake: Lake, kind: str) -> None:
     assert lake.prune(keep=1, unconditional=True).files
     assert blobs(lake) == {number: bytes([number]) * size for number, size in enumerate(SIZES)}
     assert table.count() == len(SIZES)
+
+
+def test_blobs_are_read_as_bytes(lake: Lake) -> None:
+    """In the tail, staged, flushed and by key: Lance tells their places in files if it is not told otherwise."""
+    table = lake.create_table("b", pa.schema([pa.field("id", pa.int64()), ENCODED]), key="id")
+    table.append(pa.table({"id": [1, 2], "blob": pa.array([b"a" * 300_000, b""], pa.large_binary())}), stage=True)
+    table.upsert([{"id": 3, "blob": b"small"}])
+    for _ in range(2):
+        assert {row["id"]: len(row["blob"]) for row in table.to_arrow().to_pylist()} == {1: 300_000, 2: 0, 3: 5}
+        assert table.get(1) == {"id": 1, "blob": b"a" * 300_000}
+        lake.flush()
+    assert lake.check(deep=True).whole

@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import lance
 import numpy as np
@@ -47,6 +47,9 @@ _treemaps: "dict[int, tuple[weakref.ref[Ids], bytes]]" = {}
 _SCALAR = {"BTree", "Bitmap"}
 _METADATA_CACHE = 256 << 20
 _INDEX_CACHE = 512 << 20
+_BLOBS: Literal["all_binary"] = (
+    "all_binary"  # columns of blobs are read as bytes; Lance tells their places in files otherwise
+)
 _READAHEAD = 2 * pa.cpu_count()  # batches at once: Lance leaves a core to others, and of two cores that is half
 _LARGE = 1 << 16  # rows of a batch where single rows are left out of many: a sixth less time than with usual ones
 
@@ -133,6 +136,7 @@ class Version:
                 offset=rows.start,
                 limit=len(rows),
                 batch_size=batch_size,
+                blob_handling=_BLOBS,
             ).to_reader()
         return pa.RecordBatchReader.from_batches(reader.schema, _speaking(reader))
 
@@ -188,6 +192,7 @@ class Version:
                 batch_size=batch_size,
                 batch_readahead=_READAHEAD,
                 prefilter=True if where is not None else None,
+                blob_handling=_BLOBS,
                 row_addr_blocklist=treemap(without) if without is not None and len(without) else None,
                 row_addr_allowlist=treemap(only) if only is not None else None,
             )
