@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -222,6 +223,14 @@ def test_what_cannot_be_followed_is_refused(arguments: list[str], code: int, say
     found = run("load", "lake", *arguments)
     assert (found.code, found.out) == (code, "")
     assert says in found.err
+
+
+def test_standard_input_that_is_closed_is_refused(here: Path) -> None:
+    """With an error that says so."""
+    command = ["sh", "-c", 'exec "$0" -m phalanx load lake t - --follow <&-', sys.executable]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.startswith("phalanx: standard input is closed")
 
 
 @pytest.mark.parametrize("text", ["null\n", '{"id": 1}\nnull\n', 'null {"id": 1}\n'])

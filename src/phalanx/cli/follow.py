@@ -135,6 +135,8 @@ class Following:
 
 def follow(uri: str, table: str, options: list[str] | None, *, upsert: bool, strict: bool, as_json: bool) -> None:
     """Write the lines of standard input into a table until they end, or until Ctrl-C."""
+    if sys.stdin is None:
+        raise InvalidInputError("standard input is closed, and the lines to follow come from there: pipe them in")
     stopping = Stopping("lines that were not acknowledged may be missing", (signal.SIGINT, signal.SIGTERM))
     with stopping, opened(uri, options) as lake, lake.writer(table) as writer:
         target = lake[table]
