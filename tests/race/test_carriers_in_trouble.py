@@ -149,6 +149,32 @@ def forks(uri: str) -> None:
         os.waitpid(child, 0)
 
 
+def test_a_child_of_a_carrier_closes_what_it_has_of_it(uri: str) -> None:
+    """Without an error, and without an end to its parent's carrying; in a process of its own, as above."""
+    code = "import sys; from tests.race.test_carriers_in_trouble import closes; closes(sys.argv[1])"
+    with Process(code, uri, environment={"PYTHONPATH": str(Path(__file__).parents[2])}) as process:
+        process.finish()
+
+
+def closes(uri: str) -> None:
+    """What the test says."""
+    with phalanx.open(uri) as first, phalanx.open(uri) as second:
+        crowded(first).append([{"id": 1, "v": 0}])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Lance warns of forks: the child does not touch it
+            child = os.fork()
+        if child == 0:
+            try:
+                first.close()
+            except BaseException:  # noqa: BLE001 - told by how the child ends
+                os._exit(1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        crowded(second).append([{"id": 2, "v": 0}])
+        assert first._committer._passenger._carrier is not None
+        assert ids(second) == [0, 1, 2]
+
+
 def test_rubbish_is_not_taken(pair: tuple[Lake, Lake]) -> None:
     """Whatever a process of the same user sends: the connection is closed, and the others are served."""
     first, second = pair

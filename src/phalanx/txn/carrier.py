@@ -82,7 +82,8 @@ class Carrier:
         self._selector.close()
 
     def forget(self) -> None:
-        """Close every connection here: they are another process's after a fork."""
+        """Close every connection here: they are another process's after a fork, and so is the thread to stop."""
+        self._closed = True
         for key in list(self._selector.get_map().values()):
             with contextlib.suppress(OSError):
                 key.fileobj.close()  # type: ignore[union-attr]
