@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+    from phalanx.log.item import Index
     from phalanx.tail.overlay import Shape
     from phalanx.tail.read import Reading
 
@@ -35,6 +36,10 @@ class Readable(ABC):
 
     @abstractmethod
     def _reading(self) -> Reading: ...
+
+    def _indexes(self) -> tuple[Index, ...]:
+        """Those that were declared, as far as is known."""
+        return self._found().contents.indexes
 
     @property
     def name(self) -> str:
@@ -112,17 +117,18 @@ class Readable(ABC):
         columns: Sequence[str] | None = None,
         vector_column: str | None = None,
         text_column: str | None = None,
-        metric: str = "l2",
+        metric: str | None = None,
         **options: Any,  # noqa: ANN401 - Lance's own: nprobes, refine_factor, ef, …
     ) -> pa.Table:
         """The k rows nearest to a vector, or whose text matches best, or both (fused by rank), best first.
 
-        Rows that are not flushed or not indexed yet are found too. Full text needs an index; vectors do not.
+        Rows that are not flushed or not indexed yet are found too. Full text needs an index; vectors do not. The metric
+        is that of the vector index unless it is named, and `l2` without an index.
         """
         reading = self._reading()
         if reading.overlay.converts:
             reading = self._core.overlays.settled(reading)
-        search = Search(reading, columns, where, k)
+        search = Search(reading, columns, where, k, self._indexes())
         search.require(vector_column, metric, options)
         if vector is not None and text is None:
             return search.by_vector(vector, vector_column, metric, options)

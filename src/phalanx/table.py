@@ -24,7 +24,7 @@ from phalanx.upkeep.window import Previous, previous_mode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from phalanx.log.item import Step
+    from phalanx.log.item import Index, Step
     from phalanx.tail.overlay import Shape
     from phalanx.tail.read import Reading
     from phalanx.txn.draft import Draft
@@ -162,6 +162,9 @@ class Table(Readable, Alterable):
 
     def _found(self) -> Found:
         return locate(self._core.refresh(), self.id)
+
+    def _indexes(self) -> tuple[Index, ...]:
+        return locate(self._core.log.view, self.id).contents.indexes  # who reads has just asked for what is new
 
     def _reading(self) -> Reading:
         reading = self._core.reading(self._found())

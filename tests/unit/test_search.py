@@ -171,18 +171,6 @@ def test_rows_without_a_vector_are_never_near(lake: Lake) -> None:
         lake.flush("t")
 
 
-def test_a_condition_is_not_asked_of_rows_that_are_gone(lake: Lake) -> None:
-    """A row in memory that was deleted or replaced makes no search fail."""
-    table = lake.create_table("t", SCHEMA, key="id")
-    table.append([row(one) for one in range(1, 4)])
-    table.upsert([{**row(0), "n": 0}, {**row(9), "n": 0}])
-    table.delete("id = 0")
-    table.upsert([row(9)])
-    assert sorted(table.search([0.0, 0.0], where="10 / n >= 2")["id"].to_pylist()) == [1, 2, 3]
-    table.delete("true")
-    assert table.search([0.0, 0.0], where="10 / n >= 2").num_rows == 0
-
-
 def test_an_empty_table_has_nothing_near(lake: Lake) -> None:
     """Before there is a row, and after all are gone."""
     table = lake.create_table("t", SCHEMA, key="id")
@@ -242,22 +230,6 @@ def test_both_rankings_are_fused(lake: Lake) -> None:
         assert sorted(only) == [11, 12, 13, 14, 19]
     table.upsert([{**rows[3], "t": "beta", "x": [99.0, 9.0]}])
     assert 3 not in table.search([0.0, 9.0], text="alpha", k=5)["id"].to_pylist()
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_fewer_rows_of_both_rankings_are_the_first_of_more(lake: Lake, metric: str) -> None:
-    """A row that is rather near and rather has the words is found, however few rows are wanted; ties are the same."""
-    table = lake.create_table("t", SCHEMA, key="id")
-    table.create_index("t", "inverted")
-    near = [{"id": number, "t": "other", "x": [1 - number / 10, number / 10]} for number in range(1, 6)]
-    words = [{"id": number, "t": "lamp", "x": [-9.0, 0.0]} for number in range(100, 102)]
-    table.append([*near, *words, {"id": 50, "t": "a much longer text about a lamp", "x": [0.85, 0.15]}])
-    for upkeep in (lambda: None, lambda: lake.optimize("t")):
-        upkeep()
-        found = table.search([1.0, 0.0], text="lamp", k=20, metric=metric)["id"].to_pylist()
-        assert found[0] == 50
-        for k in range(1, 9):
-            assert table.search([1.0, 0.0], text="lamp", k=k, metric=metric)["id"].to_pylist() == found[:k]
 
 
 def both(table: Readable, query: list[float], words: str) -> list[set[int]]:

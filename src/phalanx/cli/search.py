@@ -51,7 +51,7 @@ def search(
     k: Annotated[int, typer.Option("--k", "-n", min=1, max=1_000_000, help="So many rows.")] = 10,
     where: Annotated[str | None, typer.Option("--where", "-w", help="Only rows that match, as in SQL.")] = None,
     columns: Annotated[list[str] | None, typer.Option("--columns", "-c", help="Only these, as a,b.")] = None,
-    metric: Annotated[str, typer.Option(help="l2, cosine or dot.")] = "l2",
+    metric: Annotated[str | None, typer.Option(help="l2, cosine or dot; by default the index's, or l2.")] = None,
     vector_column: Annotated[str | None, typer.Option(help="If there are several of vectors.")] = None,
     text_column: Annotated[str | None, typer.Option(help="If several have a full-text index.")] = None,
     setting: SetOption = None,

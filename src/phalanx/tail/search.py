@@ -15,7 +15,9 @@ from pyarrow import types
 
 from phalanx.errors import InvalidInputError
 from phalanx.expr import Predicate, plan_predicate
+from phalanx.log.item import Index
 from phalanx.tables.dataset import ROW_ID, Version
+from phalanx.tables.index import VECTOR
 from phalanx.tail.overlay import Segment
 from phalanx.tail.read import Reading
 
@@ -37,7 +39,14 @@ Vector = Sequence[float] | npt.NDArray[np.floating[Any]]
 class Search:
     """One question to one state of a table."""
 
-    def __init__(self, reading: Reading, columns: Sequence[str] | None, where: str | None, k: object) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        columns: Sequence[str] | None,
+        where: str | None,
+        k: object,
+        indexes: Sequence[Index] = (),
+    ) -> None:
         if not isinstance(k, int) or k < 1:
             raise InvalidInputError(f"k is the number of rows that are wanted: {k!r} is not")
         self._reading = reading
@@ -48,10 +57,12 @@ class Search:
             raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(self._schema.names)}")
         self._predicate = None if where is None else plan_predicate(where, self._schema)
         self._k = k
+        self._indexes = indexes
 
-    def by_vector(self, vector: Vector, column: str | None, metric: str, options: Mapping[str, Any]) -> pa.Table:
+    def by_vector(self, vector: Vector, column: str | None, metric: str | None, options: Mapping[str, Any]) -> pa.Table:
         """The k nearest rows, nearest first, with their distance."""
         name = self._vector_column(column)
+        metric = self._metric(name, metric)
         query = self._query(vector, name, metric, options)
         segments, held = self._reading.overlay.segments, self._reading.overlay.memory
         parts = [self._near_in(segment, query) for segment in segments]
@@ -83,12 +94,13 @@ class Search:
         vector: Vector,
         text: str,
         columns: tuple[str | None, str | None],
-        metric: str,
+        metric: str | None,
         options: Mapping[str, Any],
     ) -> pa.Table:
         """The k best rows of both rankings, fused by their ranks."""
+        name = self._vector_column(columns[0])
         most = max(2 * self._k, _CANDIDATES)
-        query = {**self._query(vector, self._vector_column(columns[0]), metric, options), "k": most}
+        query = {**self._query(vector, name, self._metric(name, metric), options), "k": most}
         limits = self._limits(version)
         near = version.nearest([], query, **limits).sort_by([(DISTANCE, "ascending"), (ROW_ID, "ascending")])
         words = version.matches([], text, self._text_column(text, columns[1], version), most, **limits)
@@ -102,11 +114,18 @@ class Search:
         found = rows.take(pa.array([at[row] for row in best], pa.int64())).drop_columns([ROW_ID])
         return found.append_column(RELEVANCE, pa.array([scores[row] for row in best], pa.float32()))
 
-    def require(self, column: str | None, metric: str, options: Mapping[str, Any]) -> None:
+    def _metric(self, column: str, metric: str | None) -> str:
+        """The metric that is meant: unless one is named that of the column's index, which serves no other."""
+        if metric is not None:
+            return metric
+        built = {str(one.options.get("metric", "l2")).lower() for one in self._indexes if _serves(one, column)}
+        return built.pop() if len(built) == 1 and built <= set(METRICS) else "l2"
+
+    def require(self, column: str | None, metric: str | None, options: Mapping[str, Any]) -> None:
         """Refuse what says how vectors are compared and makes no sense, also where none are."""
         if column is not None:
             self._vector_column(column)
-        if metric not in METRICS:
+        if metric is not None and metric not in METRICS:
             raise InvalidInputError(f"there is no metric {metric!r}; there is: {', '.join(METRICS)}")
         if not options.keys() <= _OPTIONS:
             unknown = min(options.keys() - _OPTIONS)
@@ -186,6 +205,10 @@ class Search:
                 f"column {chosen!r} has no full-text index: create_index({chosen!r}, 'inverted') first"
             )
         return chosen
+
+
+def _serves(index: Index, column: str) -> bool:
+    return index.column == column and index.kind in VECTOR
 
 
 def _few(rows: pa.Table, places: npt.NDArray[np.int64]) -> pa.Table:
