@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import phalanx
@@ -223,6 +224,36 @@ def test_what_cannot_be_followed_is_refused(arguments: list[str], code: int, say
     found = run("load", "lake", *arguments)
     assert (found.code, found.out) == (code, "")
     assert says in found.err
+
+
+def test_columns_that_change_meanwhile_are_learned(here: Path) -> None:
+    """New, renamed and wider ones from the first line that needs them; if one is dropped, the lines after one that fails."""
+    with phalanx.open("lake") as lake, lake.writer("t") as writer:
+        target = lake["t"]
+        target.add_column("small", pa.int8())
+
+        def learn() -> Singly:
+            return Singly(target.schema, ())
+
+        following = follow.Following(writer, learn(), strict=False, as_json=False, learn=learn)
+
+        def send(text: str) -> int:
+            following._send(1, text.encode())
+            while following._sent:
+                following._hear()
+            return following.failed
+
+        target.add_column("age", pa.int64())
+        assert send('{"id": 1}\n{"id": 2, "age": 3}\n') == 0
+        target.rename_column("age", "years")
+        assert send('{"id": 3, "years": 3}\n') == 0
+        target.widen_column("small", pa.int64())
+        assert send('{"id": 4, "small": 1000}\n') == 0
+        target.drop_column("years")
+        assert send('{"id": 5}\n') == 1
+        assert send('{"id": 6}\n') == 1
+        assert send('{"id": 7, "years": 1}\n{"id": 8}\n') == 2
+    assert [row["id"] for row in held("t")] == [1, 2, 3, 4, 6, 8]
 
 
 def test_standard_input_that_is_closed_is_refused(here: Path) -> None:

@@ -7,6 +7,7 @@ it, because the lines after it would be lost. Only so many lines are on their wa
 import signal
 import sys
 from collections import deque
+from collections.abc import Callable
 from itertools import groupby
 
 import msgspec
@@ -51,9 +52,14 @@ class _StrictError(Exception):
 class Following:
     """Lines on their way into a table; `rows` is the number of those that are acknowledged."""
 
-    def __init__(self, writer: Writer, singly: Singly, *, strict: bool, as_json: bool) -> None:
+    def __init__(
+        self, writer: Writer, singly: Singly, *, strict: bool, as_json: bool, learn: Callable[[], Singly] | None = None
+    ) -> None:
         self._writer = writer
         self._singly = singly
+        self._learn = learn
+        """What makes rows by the columns that the table has by now."""
+        self._outdated = False
         self._strict = strict
         self._as_json = as_json
         self._sent: deque[tuple[list[tuple[int, Ack]], int]] = deque()
@@ -87,13 +93,21 @@ class Following:
         acks: list[tuple[int, Ack]] = []
         self._sent.append((acks, len(block)))
         self._bytes += len(block)
-        for line in self._singly.lines(number, block):
+        for line in self._lines(number, block):
             if line.row is not None:
                 acks.append((line.number, self._writer.append(line.row)))
             else:
                 self._refuse(line)
         while self._bytes > MOST_BYTES:
             self._hear()
+
+    def _lines(self, number: int, block: bytes) -> list[Line]:
+        """The lines of a block. If one was refused, the table's columns may have changed: they are learned once."""
+        lines = [] if self._outdated else list(self._singly.lines(number, block))
+        if self._learn is not None and (self._outdated or any(line.row is None for line in lines)):
+            self._singly, self._outdated = self._learn(), False
+            return list(self._singly.lines(number, block))
+        return lines
 
     def _refuse(self, line: Line) -> None:
         self.failed += 1
@@ -118,6 +132,7 @@ class Following:
                 self._landed(Batch(outcome, len(numbers), (numbers[0], numbers[-1])))
             else:
                 self.failed += len(numbers)
+                self._outdated = self._learn is not None
                 lines = f"line {numbers[0]}" if len(numbers) == 1 else f"lines {numbers[0]} to {numbers[-1]}"
                 self._fail(outcome[0](f"{lines}: {outcome[1]}"))
 
@@ -142,7 +157,11 @@ def follow(uri: str, table: str, options: list[str] | None, *, upsert: bool, str
         target = lake[table]
         if upsert and not target.key:
             raise InvalidInputError("upsert needs a key, and this table has none: use append")
-        following = Following(writer, Singly(target.schema, target.key), strict=strict, as_json=as_json)
+
+        def learn() -> Singly:
+            return Singly(target.schema, target.key)
+
+        following = Following(writer, learn(), strict=strict, as_json=as_json, learn=learn)
         with progress(following, stopping):
             following.read(stopping)
     outcome = Outcome(table, following.rows, following.failed, following.version)
