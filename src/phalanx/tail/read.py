@@ -74,10 +74,7 @@ class Reading:
     ) -> tuple[pa.Schema, Predicate | None]:
         """What is asked for, checked."""
         schema = self.overlay.shape.schema
-        names = list(schema.names if columns is None else columns)
-        unknown = [name for name in names if name not in schema.names]
-        if unknown:
-            raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(schema.names)}")
+        names = chosen_columns(columns, schema)
         if len(set(names)) < len(names):
             raise InvalidInputError("a column is asked for twice: name each once")
         if limit is not None and limit < 0:
@@ -257,6 +254,21 @@ class Reading:
 
     def _version(self, segment: Segment) -> Version:
         return self.version(segment.manifest)
+
+
+def chosen_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str]:
+    """The names of the columns that are asked for, all if none are named."""
+    if columns is None:
+        return list(schema.names)
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise InvalidInputError(f"columns are a list of names: {columns!r} is not")
+    names: list[Any] = list(columns)
+    unknown = [name for name in names if not isinstance(name, str) or name not in schema.names]
+    if unknown:
+        raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(schema.names)}")
+    if not names:
+        raise InvalidInputError("no column is asked for: name one, or leave columns out for all; `count` counts rows")
+    return names
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

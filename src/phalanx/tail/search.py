@@ -19,7 +19,7 @@ from phalanx.log.item import Index
 from phalanx.tables.dataset import ROW_ID, Version
 from phalanx.tables.index import VECTOR
 from phalanx.tail.overlay import Segment
-from phalanx.tail.read import Reading
+from phalanx.tail.read import Reading, chosen_columns
 
 DISTANCE, SCORE, RELEVANCE = "_distance", "_score", "_relevance_score"
 METRICS = ("l2", "cosine", "dot")
@@ -51,10 +51,7 @@ class Search:
             raise InvalidInputError(f"k is the number of rows that are wanted: {k!r} is not")
         self._reading = reading
         self._schema = reading.overlay.shape.schema
-        self._names = list(self._schema.names if columns is None else columns)
-        unknown = [name for name in self._names if self._schema.get_field_index(name) < 0]
-        if unknown:
-            raise InvalidInputError(f"there is no column {unknown[0]!r}; there is: {', '.join(self._schema.names)}")
+        self._names = chosen_columns(columns, self._schema)
         self._predicate = None if where is None else plan_predicate(where, self._schema)
         self._k = k
         self._indexes = indexes
