@@ -53,3 +53,26 @@ def test_columns_that_are_none_or_no_names_are_refused(
     ):
         with pytest.raises(InvalidInputError, match=says):
             act(table, columns)
+
+
+NUMBERS: list[Callable[[Table], object]] = [
+    lambda table: table.scan(batch_size=-1),
+    lambda table: table.scan(batch_size=0),
+    lambda table: table.scan(batch_size=1 << 64),
+    lambda table: table.scan(batch_size="5"),  # type: ignore[arg-type]
+    lambda table: table.to_arrow(limit=1 << 64),
+    lambda table: table.to_arrow(limit=-1),
+    lambda table: table.to_arrow(limit="5"),  # type: ignore[arg-type]
+    lambda table: table.to_arrow(limit=1.5),  # type: ignore[arg-type]
+    lambda table: table.search([0.0, 0.0], refine_factor=1 << 33),
+    lambda table: table.search([0.0, 0.0], k=1 << 64),
+    lambda table: table.search(text="a", k=1 << 63),
+    lambda table: table.create_index("x", "ivf_flat", num_partitions=-1),
+]
+
+
+@pytest.mark.parametrize("act", NUMBERS)
+def test_numbers_that_are_none_or_out_of_range_are_refused(table: Table, act: Callable[[Table], object]) -> None:
+    """As what the caller has to put right, and not as trouble of the storage."""
+    with pytest.raises(InvalidInputError):
+        act(table)

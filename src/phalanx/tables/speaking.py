@@ -33,7 +33,7 @@ def translated(doing: str, error: BaseException) -> PhalanxError:
     text = plain(error)
     if type(error).__name__ == "PanicException" or "not found" in text.lower() or isinstance(error, FileNotFoundError):
         return CorruptionError(f"cannot go on {doing}: {text}; files are missing or damaged: run `phalanx check`")
-    if isinstance(error, ValueError | TypeError | NotImplementedError):
+    if isinstance(error, ValueError | TypeError | NotImplementedError | OverflowError):
         return InvalidInputError(f"cannot go on {doing}: {text}")
     return UnavailableError(f"cannot go on {doing}: {text}; nothing was committed: check the storage, then try again")
 

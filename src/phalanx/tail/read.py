@@ -6,6 +6,7 @@ predicate that Lance's scanner refuses, though DataFusion takes it, is evaluated
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from phalanx.tail.lookup import rows_with_keys
 from phalanx.tail.overlay import Overlay, Segment
 
 Row = dict[str, Any]
+_MOST = 1 << 63
 
 
 class Reading:
@@ -46,6 +48,7 @@ class Reading:
     ) -> pa.RecordBatchReader:
         """Rows, streamed, with bounded memory."""
         wanted, predicate = self._asked(columns, where, limit)
+        require_number("batch_size", batch_size, 1)
         batches = self._batches(wanted, predicate, limit, batch_size)
         return pa.RecordBatchReader.from_batches(wanted, _limited(batches, limit))
 
@@ -77,8 +80,7 @@ class Reading:
         names = chosen_columns(columns, schema)
         if len(set(names)) < len(names):
             raise InvalidInputError("a column is asked for twice: name each once")
-        if limit is not None and limit < 0:
-            raise InvalidInputError(f"limit is a number of rows: {limit} is not")
+        require_number("limit", limit, 0)
         predicate = None if where is None else plan_predicate(where, schema)
         return pa.schema([schema.field(name) for name in names]), predicate
 
@@ -269,6 +271,12 @@ def chosen_columns(columns: Sequence[str] | None, schema: pa.Schema) -> list[str
     if not names:
         raise InvalidInputError("no column is asked for: name one, or leave columns out for all; `count` counts rows")
     return names
+
+
+def require_number(what: str, value: object, least: int) -> None:
+    """Refuse what is no number of rows, or more than Arrow and Lance count."""
+    if value is not None and not (isinstance(value, Integral) and least <= int(value) < _MOST):
+        raise InvalidInputError(f"{what} is a number of rows, from {least} on: {value!r} is not")
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
