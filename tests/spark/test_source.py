@@ -3,10 +3,11 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, InputPartition
 
@@ -87,6 +88,32 @@ def test_a_wrong_option_is_refused_in_a_sentence(
     assert type(error).__name__ in {"InvalidInputError", "NotFoundError"}
     assert str(caught.value).count("\tat ") == 0, "no trace of Java"
     assert len(str(caught.value)) < 2500
+
+
+def test_columns_and_paths_that_would_not_be_obeyed_are_refused(
+    spark: SparkSession, lake: phalanx.Lake, tmp_path: Path
+) -> None:
+    """In a sentence, before a task runs; columns that are the table's own are fine."""
+    lake.create_table("events", EVENTS).append(events(0, 3))
+    asked = spark.read.format("phalanx").options(lake=lake.uri, table="events")
+    given = ("id long, kind string", "id string, kind string, x double", "kind string, id long, x double")
+    for how in (*given, "id long, kind string not null, x double"):
+        with pytest.raises(PySparkException, match=r"leave \.schema\(…\) out|leave that out") as caught:
+            asked.schema(how).load().collect()
+        assert isinstance(translated(caught.value, "reading"), InvalidInputError)
+    assert asked.schema("id long not null, kind string, x double").load().count() == 3
+    asked = spark.read.format("phalanx").options(lake=lake.uri, table="events")
+    followed = spark.readStream.format("phalanx").options(lake=lake.uri, table="events").schema("id long").load()
+    run = followed.writeStream.format("phalanx").options(lake=lake.uri, table="events").trigger(availableNow=True)
+    with pytest.raises(StreamingQueryException, match=r"leave \.schema\(…\) out"):
+        run.option("checkpointLocation", str(tmp_path / "mark")).start().awaitTermination(60)
+    for work in (
+        lambda: asked.load("/somewhere/else").count(),
+        lambda: spark.range(1).write.format("phalanx").options(lake=lake.uri, table="events").mode("append").save("/a"),
+    ):
+        with pytest.raises(PySparkException, match="the data source phalanx takes no path"):
+            work()
+    assert lake["events"].count() == 3
 
 
 def test_a_lake_that_is_none_and_rows_that_do_not_fit_are_refused(spark: SparkSession, lake: phalanx.Lake) -> None:

@@ -22,7 +22,7 @@ _KNOWN = {
     *("mode", "rows_per_file", "note"),
     *("changes", "start", "max_versions", "query"),
 }
-_OF_SPARK = {"path", "checkpointlocation", "queryname", "outputmode"}
+_OF_SPARK = {"checkpointlocation", "queryname", "outputmode"}
 """What Spark adds by itself."""
 _LIST = re.compile(r"\s*,\s*")
 
@@ -63,6 +63,10 @@ class Options(msgspec.Struct, frozen=True):
 def read_options(given: Mapping[str, str]) -> Options:
     """Options as Spark hands them over: names in any case, values as text."""
     options = {key.lower(): value for key, value in given.items()}
+    if "path" in options:
+        raise InvalidInputError(
+            "the data source phalanx takes no path: leave it out, and say .option('lake', …) and .option('table', …)"
+        )
     for key in options:
         if key not in _KNOWN | _OF_SPARK and not key.startswith(OPTION):
             near = suggestion(key, sorted(_KNOWN))

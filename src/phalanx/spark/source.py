@@ -81,6 +81,8 @@ class PhalanxSource(DataSource):
         if asked.since is None and asked.changes == "feed":
             raise InvalidInputError("changes are those after a version: give it with the option since, or readStream")
         asked.require("a read of changes" if asked.since is not None else "a read", *_READS[asked.since is not None])
+        if self._version is None:  # Spark did not ask for the columns: somebody has told it
+            require_columns(schema, self.schema())
         with opened(asked) as lake:
             snapshot = asked.snapshot(lake) if self._version is None else lake.snapshot(version=self._version)
             if asked.since is not None:
@@ -103,7 +105,9 @@ class PhalanxSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """The changes of the table, as they are committed."""
         self.asked.require("a stream that is read", "changes", "start", "max_versions")
-        return FeedReader(self.asked, stream_schema(self.asked))
+        types = stream_schema(self.asked)
+        require_columns(schema, spark_schema(types))
+        return FeedReader(self.asked, types)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
         """Batches for the table, each of which takes effect once."""
@@ -115,6 +119,16 @@ class PhalanxSource(DataSource):
             if mode == "overwrite":
                 raise InvalidInputError("a stream appends or upserts: every batch would replace those before it")
             return FeedWriter(place, mode, self.asked)
+
+
+def require_columns(given: StructType, own: StructType) -> None:
+    """Refuse columns that somebody has told Spark, unless they are those that there are: rows have no others."""
+    told, there = (f"({', '.join(f'{one.name} {one.dataType.simpleString()}' for one in of)})" for of in (given, own))
+    if told != there:
+        raise InvalidInputError(f"the columns are {there}, and not {told}: leave .schema(…) out, and select from them")
+    surely = [one.name for one, other in zip(given, own, strict=True) if other.nullable and not one.nullable]
+    if surely:
+        raise InvalidInputError(f"column {surely[0]!r} may be null, and .schema(…) says that it is not: leave that out")
 
 
 def writing(lake: Lake, asked: Options, schema: StructType, *, overwrite: bool) -> tuple[Place, Mode]:
