@@ -1,7 +1,6 @@
 """The demo as a program: a minute of work, the verdict, a plot, and how to look around."""
 
 import argparse
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -10,7 +9,7 @@ import msgspec
 from rich.console import Console
 
 from examples.agent_memory.picture import blocks, write_plot
-from examples.agent_memory.world import AGENTS, Outcome, World
+from examples.agent_memory.world import AGENTS, Outcome, Say, World
 
 SECONDS = 60.0
 
@@ -55,23 +54,27 @@ def report(outcome: Outcome, picture: Path, console: Console) -> bool:
     return fine
 
 
+def fresh_folder() -> Path:
+    """A folder for one demo: another one may be running beside it."""
+    return Path(tempfile.mkdtemp(prefix="phalanx-demo-"))
+
+
 def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m examples.agent_memory", description="A memory for agents, at work."
     )
-    parser.add_argument("--folder", type=Path, help="where to put the lake; a temporary folder by default")
+    parser.add_argument("--folder", type=Path, help="where to put the lake; a new temporary folder by default")
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     console = Console(highlight=False)
-    folder = given.folder or Path(tempfile.gettempdir()) / "phalanx-demo"
-    if given.folder is None:
-        shutil.rmtree(folder, ignore_errors=True)  # what the last demo left
-    elif folder.exists() and any(folder.iterdir()):
+    folder = given.folder or fresh_folder()
+    if folder.exists() and any(folder.iterdir()):
         console.print(f"{folder} is not empty: choose another folder")
         return 2
-    say = (lambda _: None) if given.json else (lambda text: console.print(f"  {text}"))
+    say: Say = (lambda _: None) if given.json else (lambda text: console.print(f"  {text}"))
+    say(f"the lake is in {folder}")
     try:
         outcome = World(folder, given.seconds, say).run()
     except KeyboardInterrupt:

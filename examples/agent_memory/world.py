@@ -52,6 +52,7 @@ class World:
         self.checked = self.optimized = self.pruned = 0
         self.wrong: list[str] = []
         self.killed: list[float] = []
+        self.died: list[str] = []
         self.runs: list[float] = []
         self.run_seconds: list[float] = []
         self._began = 0.0
@@ -100,16 +101,22 @@ class World:
                 if gone > due and self.seconds - gone > 3:
                     due += KILL_EVERY
                     name = chance.choice(sorted(running))
+                    self._look_after(name, running[name].poll())
                     running[name].kill()
                     running[name].wait()
                     self.killed.append(gone)
                     self.say(f"killed {name} (SIGKILL); it is started again")
                     running[name] = self._start(name, self.seconds - gone)
-            for process in running.values():
-                process.wait(60)
+            for name, process in running.items():
+                self._look_after(name, process.wait(60))
         finally:
             for process in running.values():
                 process.kill()
+
+    def _look_after(self, name: str, code: int | None) -> None:
+        """An agent that nobody has killed ends when its time is over, and by nothing else."""
+        if code:
+            self.died.append(f"{name} died of an error, which it has printed (exit code {code})")
 
     def _start(self, name: str, seconds: float) -> subprocess.Popen[bytes]:
         program = [sys.executable, "-m", "examples.agent_memory.agent", self.uri, str(self.acks), name, str(seconds)]
@@ -145,13 +152,14 @@ class World:
 
     def _outcome(self, lake: phalanx.Lake) -> Outcome:
         told = [note for path in self.acks.iterdir() for note in notes(path)]
-        began = min(note["at"] for note in told)
+        began = min((note["at"] for note in told), default=0.0)
         seconds = max(1, round(self.seconds))
         each = [[note["took"] for note in told if int(note["at"] - began) == second] for second in range(seconds)]
-        took = sorted(note["took"] for note in told)
+        took = sorted(note["took"] for note in told) or [0.0]
+        verdict = judge(lake, self.acks)
         return Outcome(
             self.uri,
-            judge(lake, self.acks),
+            msgspec.structs.replace(verdict, wrong=self.died + verdict.wrong),
             self.seconds,
             lake.version,
             self.checked,
