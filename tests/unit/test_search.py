@@ -141,7 +141,9 @@ def test_an_approximate_index_tells_true_distances_of_rows_that_are_there(lake: 
         measured = [distance(there[one], [0.5, 0.5], "l2") for one in ids]
         assert found["_distance"].to_pylist() == pytest.approx(measured, abs=1e-5)
         assert max(one for one in measured if one is not None) < 1
-        assert set(table.search([5.0, 5.0], k=100, refine_factor=4)["id"].to_pylist()) == set(moved)
+        same = set(table.search([5.0, 5.0], k=100, refine_factor=4)["id"].to_pylist())
+        # Of a hundred equal vectors the graph of an index need not lead to every one.
+        assert same == set(moved) if "hnsw" not in kind else len(same & set(moved)) >= 80
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -10,7 +10,6 @@ import hashlib
 import logging
 import re
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -20,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance.dataset import LanceDataset, LanceOperation, LanceScanner, serialize_row_addrs
+from lance.dataset import LanceDataset, LanceOperation, LanceScanner
 from lance.fragment import LanceFragment
 from lance.query import MatchQuery
 from lance.schema import LanceSchema
@@ -31,6 +30,7 @@ from phalanx.pins import Pin, Pins
 from phalanx.tables import sums
 from phalanx.tables.guard import genesis, guard, intruders
 from phalanx.tables.nearest import nearest
+from phalanx.tables.rowids import treemap
 from phalanx.tables.speaking import speaking
 
 log = logging.getLogger("phalanx.tables")
@@ -42,14 +42,10 @@ Ids = npt.NDArray[np.int64]
 _MANIFEST = re.compile(r"_versions/d(\d+)\.manifest")
 _OPEN_VERSIONS = 64
 _PLANNED = 1024
-_MANY_IDS = 1000
-_treemaps: "dict[int, tuple[weakref.ref[Ids], bytes]]" = {}
 _SCALAR = {"BTree", "Bitmap"}
 _METADATA_CACHE = 256 << 20
 _INDEX_CACHE = 512 << 20
-_BLOBS: Literal["all_binary"] = (
-    "all_binary"  # columns of blobs are read as bytes; Lance tells their places in files otherwise
-)
+_BLOBS: Literal["all_binary"] = "all_binary"  # Lance tells where the bytes of blobs are otherwise
 _READAHEAD = 2 * pa.cpu_count()  # batches at once: Lance leaves a core to others, and of two cores that is half
 _LARGE = 1 << 16  # rows of a batch where single rows are left out of many: a sixth less time than with usual ones
 
@@ -386,18 +382,6 @@ class Datasets:
 def manifest_name(manifest: int) -> str:
     """The name of a detached version inside its table's folder."""
     return f"_versions/d{manifest}.manifest"
-
-
-def treemap(row_ids: Ids) -> bytes:
-    """Row ids as the scanner takes them; of many, kept for as long as they are: every scan of a state asks for the same."""
-    known = _treemaps.get(id(row_ids))
-    if known is not None and known[0]() is row_ids:
-        return known[1]
-    data = bytes(serialize_row_addrs(row_ids.tolist()))
-    if len(row_ids) >= _MANY_IDS:
-        name = id(row_ids)
-        _treemaps[name] = (weakref.ref(row_ids, lambda _: _treemaps.pop(name, None)), data)
-    return data
 
 
 def _speaking(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
