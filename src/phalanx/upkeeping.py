@@ -7,6 +7,7 @@ import msgspec
 from phalanx.amounts import seconds
 from phalanx.clock import environment
 from phalanx.errors import InvalidInputError
+from phalanx.names import parse_name
 from phalanx.txn.core import Core, find
 from phalanx.upkeep.background import Background
 from phalanx.upkeep.check import Report, check
@@ -66,8 +67,13 @@ class Kept:
         how = HowToOptimize(budget, max_bytes, max_time, dry_run, columns, progress, threads).checked()
         deadline = self._core.deadline(3600.0 if timeout is None else timeout)
         if name is not None:
-            return {name: optimize(self._core, find(self._core.refresh(), name).table.id, deadline, how)}
-        return optimize_all(self._core, deadline, how)
+            done = {name: optimize(self._core, find(self._core.refresh(), name).table.id, deadline, how)}
+        else:
+            done = optimize_all(self._core, deadline, how)
+        state = self._core.log.view.state
+        for table in () if dry_run else [state.tables[one].id for one in map(parse_name, done) if one in state.tables]:
+            self._background.sweep_marked(table)
+        return done
 
     def prune(  # noqa: PLR0913 - each is a choice of its own
         self,
@@ -107,7 +113,7 @@ class Kept:
         how = msgspec.structs.replace(how, trust_clock=trust_clock, progress=progress).checked()
         done = prune(self._core, how, self._core.deadline(_PRUNE_SECONDS if timeout is None else timeout))
         if mode == "background" and not dry_run and done.version is not None:
-            self._background.sweep()
+            self._background.sweep(protect=window)
         return done
 
     def due(self) -> list[Due]:

@@ -158,7 +158,8 @@ def test_a_transaction_prunes_the_tables_it_is_asked_to_once_it_is_committed(gro
     assert ground.lake["t"].count() == 4 * BULK
 
 
-def test_a_logged_change_only_marks_and_a_flush_removes(ground: Ground) -> None:
+@pytest.mark.parametrize("how", ["in the background", "flush", "optimize"])
+def test_a_logged_change_only_marks_and_a_flush_removes(ground: Ground, how: str) -> None:
     ground.lake.set_property("prune.protect", "0")
     table = ground.lake.create_table("t", SCHEMA, key="id")
     table.append(bulk(0))
@@ -166,8 +167,11 @@ def test_a_logged_change_only_marks_and_a_flush_removes(ground: Ground) -> None:
     for number in range(3):
         table.upsert(few(number, v=number), prune_previous="background")
     before = ground.files()
-    ground.lake._background._flush(table.id)
-    ground.lake._background.close()
+    if how == "in the background":
+        ground.lake._background._flush(table.id)
+        ground.lake._background.close()
+    else:
+        getattr(ground.lake, how)("t")
     assert before - ground.files(), "what the earlier versions stood on"
     assert table.count() == BULK
 
@@ -204,6 +208,15 @@ def test_a_quiet_table_keeps_its_versions_below_the_floor(ground: Ground) -> Non
     ground.lake.prune(keep=1, unconditional=True)
     assert live(ground.lake, "quiet") == [3]
     assert not [path for path in (ground.folder / "kept").rglob("*") if path.is_file()]
+
+
+def test_a_sweep_goes_by_the_window_that_its_prune_was_given(ground: Ground) -> None:
+    grown(ground)
+    ground.lake["t"].overwrite(bulk(0))
+    before = ground.files()
+    ground.lake.prune(keep=1, protect=0, mode="background")
+    ground.lake._background.close()
+    assert len(before - ground.files()) > 5
 
 
 def test_what_was_pruned_cannot_be_named_again(ground: Ground) -> None:

@@ -126,19 +126,26 @@ class Background:
         elif mode == "background":
             self.sweep(table)
 
-    def sweep(self, table: str | None = None) -> None:
-        """Begin to remove what was marked by a prune."""
+    def sweep(self, table: str | None = None, protect: float | None = None) -> None:
+        """Begin to remove what was marked by a prune, under its window if that was given."""
         tables = None if table is None else frozenset([table])
-        self._run(("sweep", table or ""), lambda: self._sweep(tables))
+        self._run(("sweep", table or ""), lambda: self._sweep(tables, protect))
 
-    def _sweep(self, tables: frozenset[str] | None) -> None:
-        self._prune_as(Options(mode="sweep", tables=tables))
+    def _sweep(self, tables: frozenset[str] | None, protect: float | None = None) -> None:
+        self._prune_as(Options(mode="sweep", tables=tables), protect)
 
-    def _prune_as(self, how: Options) -> None:
+    def sweep_marked(self, table: str) -> None:
+        """Remove what was only marked while a table had a tail: somebody has written it out."""
+        if table in self._marked:
+            self._marked.discard(table)
+            self._sweep(frozenset([table]))
+
+    def _prune_as(self, how: Options, protect: float | None = None) -> None:
         """Prune under the window that holds now. If that makes no sense any more, nothing is pruned, and no caller is told."""
 
         def work(deadline: Deadline) -> None:
-            prune(self._core, msgspec.structs.replace(how, protect=self._window()), deadline)
+            window = self._window() if protect is None else protect
+            prune(self._core, msgspec.structs.replace(how, protect=window), deadline)
 
         self._try("sweep" if how.mode == "sweep" else "prune", work)
 
@@ -191,9 +198,7 @@ class Background:
     def _tidy(self, table: str, builder: Builder | None = None) -> None:
         """Index what was written out; then what was marked can go that the table no longer stands on."""
         self._try("index", lambda deadline: cover(self._core, table, deadline, builder=builder))
-        if table in self._marked:
-            self._marked.discard(table)
-            self._sweep(frozenset([table]))
+        self.sweep_marked(table)
 
     def _index(self, table: str) -> None:
         """What follows a flush, and with `upkeep` on what is due."""
