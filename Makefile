@@ -22,7 +22,7 @@ $(READY): requirements.lock pyproject.toml scripts/setup
 demo: setup  ## Eight agents write, some are killed, a Spark pipeline derives tables, and the verdict is printed
 	@$(PYTHON) -m examples.agent_memory
 
-test: lint types layers tidy unit  ## Everything that must hold: lint, types, layers, tests (some minutes)
+test: lint types layers tidy unit  ## Everything that must hold: lint, types, layers, tests (20 minutes on 2 cores, up to 50 if they are busy)
 
 lint: setup
 	@$(VENV)/bin/ruff check $(SOURCES)
