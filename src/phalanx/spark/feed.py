@@ -25,6 +25,7 @@ from phalanx.spark.lending import Job
 from phalanx.spark.reach import Reach, reach
 from phalanx.spark.session import BATCH
 from phalanx.tail.effects import Kind
+from phalanx.txn.core import Found
 
 _INSERT = NAMES[Kind.INSERT]
 
@@ -174,14 +175,27 @@ def plan_changes(
         raise InvalidInputError(
             f"changes are those after one version up to a later one: {since} and {upto.version} are not"
         )
-    lake.changes(name, since, upto.version)  # refuses what is no longer there, and reads nothing yet
     found = upto.found(name)
-    newer = itertools.takewhile(lambda one: one.position > since, found.contents.versions.newest_first())
-    pieces = shared_out(since, sorted({one.position for one in newer}), upto.version, tasks)
+    begin = quiet_until(found, since, upto.version)
+    lake.changes(name, begin, upto.version)  # refuses what is no longer there, and reads nothing yet
+    newer = itertools.takewhile(lambda one: one.position > begin, found.contents.versions.newest_first())
+    pieces = shared_out(begin, sorted({one.position for one in newer}), upto.version, tasks)
     schema = found.shape.schema
     names = tuple(schema.names if columns is None else columns)
     exchanged(pa.schema([schema.field(one) for one in names]))
     return Changes(reach(lake), name, upto.version, schema, pieces, added, names, where)
+
+
+def quiet_until(found: Found, since: int, upto: int) -> int:
+    """The last version, up to `upto`, before which nothing happened to a table after version `since`.
+
+    The fold knows that for ever. So the log of the others' changes may be pruned, and whoever follows a quiet table goes on.
+    """
+    if found.table.created > since:
+        return since  # what became of another one of that name is not known
+    held = found.contents.versions.at(since)
+    following = next(found.contents.versions.oldest_first(0 if held is None else held.version), None)
+    return max(since, upto if following is None else min(following.position - 1, upto))
 
 
 def shown_at(planned: Changes, snapshot: Snapshot) -> Changes:

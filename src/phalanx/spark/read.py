@@ -143,7 +143,8 @@ def table_frame(
 def changes_frame(lake: Lake, spark: SparkSession, name: str, since: int, until: int | None) -> DataFrame:
     """The changes of a table, with what happened to each row, and when."""
     planned = plan_changes(lake, name, since, until, parallelism(spark))
-    return pieces_frame(spark, planned, lake.core.hold(since, whole=True))
+    held = [lake.core.hold(begin, whole=True) for begin, _ in planned.pieces[:1]]
+    return pieces_frame(spark, planned, held)
 
 
 def added_frame(

@@ -28,7 +28,7 @@ from phalanx.feed import NAMES, feed_schema, hold_changes
 from phalanx.lake import Lake
 from phalanx.snapshot import Snapshot
 from phalanx.spark.columns import exchanged, to_spark
-from phalanx.spark.feed import plan_changes, require_same, shown_at
+from phalanx.spark.feed import plan_changes, quiet_until, require_same, shown_at
 from phalanx.spark.land import Mode, gather, land_once, newest
 from phalanx.spark.options import Options, opened
 from phalanx.spark.parts import Scan, plan_scan
@@ -80,15 +80,18 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = _kept(self._asked.reach).version
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
-        """Up to where the next batch goes."""
+        """Up to where the next batch goes. What comes after the last one is held from here on, so that it is not pruned."""
         lake = _kept(self._asked.reach)
         end = lake.version if self._target is None else self._target
         above = start[_AT]
-        if above >= end:
-            return start
-        found = lake.snapshot(version=end).found(self._asked.table)
         if above == _NOTHING:
             return {_AT: end}
+        if above >= end:
+            _batch[:] = [lake.core.hold(above, whole=True)]
+            return start
+        found = lake.snapshot(version=end).found(self._asked.table)
+        begin = quiet_until(found, above, end)
+        _batch[:] = [hold_changes(lake.core, found.table.id, begin, end)]
         newer = itertools.takewhile(lambda one: one.position > above, found.contents.versions.newest_first())
         landed = sorted({one.position for one in newer})
         if not landed:
@@ -111,7 +114,8 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if above != _NOTHING:
             require_same(lake, asked.table, above, upto)
             shown = self._with_columns(lake, snapshot)
-            _batch[:] = [hold_changes(lake.core, found.table.id, above, upto), shown]
+            begin = quiet_until(found, above, upto)
+            _batch[:] = [hold_changes(lake.core, found.table.id, begin, upto), shown]
             added = asked.changes == "append"
             planned = shown_at(plan_changes(lake, asked.table, above, upto, TASKS, added=added), shown)
             return [InputPartition((planned, at)) for at in range(planned.count)]
@@ -121,7 +125,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "with another checkpoint"
             )
         scan, held = plan_scan(lake.core, reach(lake), found, None, None, TASKS)
-        _batch[:] = [(snapshot, held)]
+        _batch[:] = [snapshot, held, lake.core.hold(upto, whole=True)]
         when = snapshot.view.time
         return [InputPartition((scan, at, upto, when)) for at in range(scan.count)]
 
@@ -168,7 +172,7 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 _batch: list[object] = []
-"""What keeps the rows of the batch that was planned last from being pruned."""
+"""What keeps the rows of the batch that was planned last from being pruned, and whatever comes after it."""
 
 
 @functools.lru_cache(maxsize=1)
