@@ -18,7 +18,7 @@ from phalanx.snapshot import Snapshot
 from phalanx.spark.batches import Batch, each_batch
 from phalanx.spark.land import land, stage_frame
 from phalanx.spark.reach import reach
-from phalanx.spark.read import changes_frame, parallelism, table_frame
+from phalanx.spark.read import changes_frame, make_view, parallelism, table_frame
 from phalanx.spark.session import session
 from phalanx.spark.transaction import SparkTransaction
 from phalanx.spark.upkeep import Runner
@@ -65,7 +65,7 @@ class SparkSnapshot:
                     "views([…]), and of others by table(…).createTempView(…)"
                 )
         for name, view in made.items():
-            self.table(name).createOrReplaceTempView(view)
+            make_view(self.table(name), view)
         return made
 
 

@@ -4,6 +4,7 @@ The driver decides what is read; tasks only open what they are told: the tail is
 nobody else sees. So all tasks of a job, and their repetitions, read the same rows, whatever is committed meanwhile (I5).
 """
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from phalanx.errors import CorruptionError, InvalidInputError, SnapshotExpiredError
 from phalanx.expr import Predicate, plan_predicate
+from phalanx.objects import layout
 from phalanx.spark import shares as shares_of
 from phalanx.spark.columns import exchanged, to_spark
 from phalanx.spark.lending import Job
@@ -21,7 +23,7 @@ from phalanx.spark.reach import Reach
 from phalanx.spark.selective import by_lance
 from phalanx.spark.session import BATCH
 from phalanx.spark.shares import Share, balanced, bytes_of, shared, sizes, tasks_for
-from phalanx.tables.dataset import Version
+from phalanx.tables.dataset import Version, manifest_name
 from phalanx.tables.nulls import full_columns, null_in
 from phalanx.tail.read import Reading
 from phalanx.txn.core import Core, Found
@@ -59,17 +61,21 @@ class Scan(msgspec.Struct, frozen=True):
 
     def rows(self, number: int) -> Iterator[pa.RecordBatch]:
         """The rows of a share, as the table has them. Runs in a task."""
-        if self.job is None:
-            yield from self._rows(number)
-            return
         try:
-            with self.job.kept(self.reach):
+            with contextlib.nullcontext() if self.job is None else self.job.kept(self.reach):
                 yield from self._rows(number)
         except CorruptionError as error:
+            if self._is_there():
+                raise
             raise SnapshotExpiredError(
-                f"{error} If nothing is damaged, the version was pruned because this stage began so long after it was planned: "
-                "read the table again"
+                f"the version of table {self.name!r} that is read here was pruned, because this stage began so long after it "
+                "was planned, or the frame was made: read the table again"
             ) from error
+
+    def _is_there(self) -> bool:
+        """Whether the version is: if it is, what is missing is damaged, and was not pruned."""
+        name = layout.table(self.table, manifest_name(self.manifest))
+        return self.reach.datasets().files.store.get(name, limit=1) is not None
 
     def _rows(self, number: int) -> Iterator[pa.RecordBatch]:
         version = self.reach.datasets().open(self.table, self.manifest)

@@ -5,6 +5,7 @@ Python data source which columns are wanted, and this way nothing but them is re
 """
 
 import collections
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
@@ -47,6 +48,9 @@ _made: "weakref.WeakKeyDictionary[DataFrame, tuple[Pieces, object]]" = weakref.W
 """What data frames are made of, as they are: rows of theirs that are written elsewhere need not go through the JVM."""
 _held: "collections.deque[tuple[float, object]]" = collections.deque()
 """What frames read, and until when that is held here: Spark's plans do not tell when they are gone."""
+_holding = threading.Lock()
+_views: "weakref.WeakKeyDictionary[SparkSession, dict[str, object]]" = weakref.WeakKeyDictionary()
+"""What the views of sessions read: they are asked by name, whenever that is."""
 
 
 def pieces_frame(spark: SparkSession, pieces: Pieces, held: object = None) -> DataFrame:
@@ -54,11 +58,23 @@ def pieces_frame(spark: SparkSession, pieces: Pieces, held: object = None) -> Da
     types = spark_schema(pieces.wanted)
     frame = _read(spark, pieces, types)
     _made[frame] = pieces, held
-    now = SYSTEM.steady()
-    _held.append((now + HOLD_SECONDS, held))
-    while _held[0][0] < now:
-        _held.popleft()
+    _hold(held)
     return frame
+
+
+def _hold(held: object) -> None:
+    """Hold it for its time, and let go of what had its own."""
+    now = SYSTEM.steady()
+    with _holding:
+        _held.append((now + HOLD_SECONDS, held))
+        while _held[0][0] < now:
+            _held.popleft()
+
+
+def make_view(frame: DataFrame, name: str) -> None:
+    """A temporary view of a frame; what it reads is held until another one has its name, or its session is gone."""
+    frame.createOrReplaceTempView(name)
+    _views.setdefault(frame.sparkSession, {})[name.casefold()] = _made.get(frame)
 
 
 def _read(spark: SparkSession, pieces: Pieces, types: StructType) -> DataFrame:
