@@ -1,6 +1,7 @@
 """Batches that Spark does not weigh: where rows are small, and nowhere else; the rows are the same either way."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -100,6 +101,23 @@ def test_a_table_holds_the_same_rows_either_way(
     held = {row["id"]: row for row in table.to_arrow().to_pylist()}
     for row in frame.collect():
         assert held[row.id] == {"id": row.id, "text": row.text, "v": row.v}
+
+
+def test_a_column_is_computed_once(lake: phalanx.Lake, there: SparkLake, spark: SparkSession, tmp_path: Path) -> None:
+    """By a function of Python, which may take long or ask somebody else, and of which the size of a row is found."""
+    lake.create_table("made", pa.schema([("id", pa.int64()), ("text", pa.string())]))
+    calls = tmp_path / "calls"
+
+    def text(number: int) -> str:
+        with calls.open("a") as file:
+            file.write("x")
+        return "t" * number
+
+    made = f.udf(text, "string", useArrow=False)
+    there.write(spark.range(0, 100, 1, 2).select("id", made("id").alias("text")), "made")
+    there.write(spark.range(0, 100, 1, 2).select(made("id").alias("text"), "id"), "made")
+    assert [len(row["text"]) for row in lake["made"].to_arrow().to_pylist()] == [*range(100), *range(100)]
+    assert calls.stat().st_size == 200
 
 
 def test_views_joins_and_names_that_need_quotes_are_taken_as_they_are(

@@ -1,7 +1,7 @@
 """Rows on their way from the JVM to Python in batches of so many rows, where no row is large.
 
 Spark weighs a batch after every row that it adds, to keep it below a limit of bytes: a third of the time of a write. Where
-rows are small, a batch of some thousand is small as well. So they are sent unweighed, under a condition that breaks the job
+rows are small, a batch of some thousand is small as well. So they are sent unweighed, with a column that breaks the job
 off at the first row that is large; then it is run again as Spark runs it by itself. Nothing else that the session does is
 concerned: the job has a session of its own, with the same settings but for these.
 """
@@ -54,14 +54,17 @@ def collected(frame: DataFrame, table: str, run: Run) -> list[Row]:
 
 def _unweighed(frame: DataFrame) -> DataFrame | None:
     """The same rows in a session that does not weigh them; None if they cannot be bounded, or it cannot be had."""
-    bytes_of = [_bytes(f.col(f"`{field.name.replace('`', '``')}`"), field.dataType) for field in frame.schema.fields]
+    columns = {field.name: f.col(f"`{field.name.replace('`', '``')}`") for field in frame.schema.fields}
+    bytes_of = [_bytes(columns[field.name], field.dataType) for field in frame.schema.fields]
     known = [one for one in bytes_of if one is not None]
     if len(known) < len(bytes_of) or not known:
         return None
     size = sum(known[1:], known[0])
-    small = f.when(size > MOST_BYTES, f.raise_error(f.lit(_LARGE)).cast("boolean")).otherwise(f.lit(True))  # noqa: FBT003 - a literal of SQL
+    first, *others = columns
+    # A condition would be tried where the rows come from, and what columns are computed of would be computed twice.
+    checked = f.when(size > MOST_BYTES, f.raise_error(f.lit(_LARGE))).otherwise(columns[first]).alias(first)
     try:
-        return _elsewhere(frame.where(small))
+        return _elsewhere(frame.select(checked, *(columns[name] for name in others)))
     except _NOT_TO_BE_HAD:
         return None
 
