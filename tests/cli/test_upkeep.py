@@ -36,6 +36,15 @@ def test_prune_explains_each_version_and_file(run: Run, tmp_path: Path) -> None:
     assert "went: 4 entries of the log (" in done
 
 
+def test_prune_explains_what_a_tag_keeps_below_the_floor(run: Run, tmp_path: Path) -> None:
+    lake = prepared(tmp_path / "lake")
+    run("tag", lake, "old", "--version", "3")
+    told = json.loads(run("prune", lake, "--keep", "1", "--unconditional", "--explain", "--json").out)
+    assert told["explained"]["lake"] == {"3": "tag old names it"}
+    said = run("prune", lake, "--keep", "1", "--unconditional", "--explain", "--dry-run").out
+    assert "version 3 of the lake stays below them: tag old names it" in said
+
+
 def test_a_window_that_would_not_count_is_refused(run: Run, tmp_path: Path) -> None:
     lake = prepared(tmp_path / "lake")
     refused = run("prune", lake, "--unconditional", "--protect", "10m")

@@ -90,7 +90,7 @@ def _told(done: Pruned, names: dict[str, str], *, dry_run: bool, explain: bool) 
             for one in (*done.removed, *done.kept_files)
         ]
         versions = {name: {str(number): word for number, word in held.items()} for name, held in _versions(done)}
-        told |= {"explained": {"versions": versions, "going": done.going, "files": files}}
+        told |= {"explained": {"versions": versions, "going": done.going, "lake": done.kept, "files": files}}
     return told
 
 
@@ -110,6 +110,8 @@ def _explained(done: Pruned, names: dict[str, str], gone: str) -> Iterator[str]:
     for what in _parts_of_the_log(done):
         yield plain(f"{gone}: {what}")
     yield plain(f"entries of the log from {done.floor} on stay: {done.why}")
+    for position, word in sorted(done.kept.items()):
+        yield plain(f"version {position} of the lake stays below them: {word}")
     for verb, files in ((gone, done.removed), ("stays", done.kept_files)):
         for one in files:
             said = f"{verb} ({shown_size(one.size)}): {one.why.value}"

@@ -85,6 +85,8 @@ class Pruned(msgspec.Struct, frozen=True):
     log: Cleared = Cleared()
     why: str = ""
     """Why entries from the floor on stay."""
+    kept: dict[int, str] = {}
+    """Versions of the lake that stay below the floor, and why."""
 
 
 def prune(core: Core, options: Options, deadline: Deadline) -> Pruned:
@@ -206,7 +208,18 @@ class _Run:
         going = {".".join(names[table]): ranges for table, ranges in decision.going.items()}
         files = tuple(gone), tuple(kept)
         return Pruned(
-            landed, floor, log.entries, versions, len(gone), size, *files, decision.staying, going, log, decision.why
+            landed,
+            floor,
+            log.entries,
+            versions,
+            len(gone),
+            size,
+            *files,
+            decision.staying,
+            going,
+            log,
+            decision.why,
+            decision.kept,
         )
 
     def _decide(self) -> Decision:
@@ -254,7 +267,7 @@ class _Run:
             max(decision.floor, state.retained.floor),
             fence,
             cutoff,
-            decision.kept,
+            tuple(decision.kept),
             exempt if fence else (),
             tuple(names),
             self._how.by_itself,
@@ -387,7 +400,7 @@ class _Run:
 
 def _as_if(view: View[State], decision: Decision) -> View[State]:
     """The state as it will be once the decision has landed."""
-    action = do.Prune(max(decision.floor, 1), 0, 0, decision.kept, (), tuple(sorted(decision.going.items())))
+    action = do.Prune(max(decision.floor, 1), 0, 0, tuple(decision.kept), (), tuple(sorted(decision.going.items())))
     return View(view.position, view.time, apply(view.state, Landing(view.position + 1), action))
 
 

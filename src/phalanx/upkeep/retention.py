@@ -47,7 +47,8 @@ class Decision(msgspec.Struct, frozen=True):
     """What goes: versions of tables, as ranges, and entries below the floor; and why the other versions stay."""
 
     floor: int
-    kept: tuple[int, ...]
+    kept: dict[int, str]
+    """Positions below the floor at which the whole lake stays readable, and why."""
     going: dict[str, tuple[tuple[int, int], ...]]
     staying: dict[str, dict[int, str]]
     why: str = "nothing new is decided"
@@ -69,7 +70,7 @@ def decide(state: State, end: int, floor: int, wish: Wish, needs: Needs) -> Deci
     raised, why = (floor, "only some tables were asked for") if wish.tables is not None else _floor(end, wish, needs)
     raised, why = (raised, why) if raised >= floor else (floor, "a prune before has raised it this far")
     # A reader may have pinned where a version of its table is kept by itself, and the lake is not.
-    kept = tuple(sorted(one for one in needs.exactly if one < raised - 1 and state.retained.has(one)))
+    kept = {one: word for one, word in sorted(needs.exactly.items()) if one < raised - 1 and state.retained.has(one)}
     return Decision(raised, kept, going, staying, why)
 
 
