@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from phalanx.tail import cache, keys, lookup, memory
-from phalanx.txn import bulk, draft
+from phalanx.txn import bulk
 from tests.model.machine import Machine
 from tests.model.questions import Diverged
 from tests.model.shrink import shrink
@@ -30,7 +30,6 @@ def _tight(seed: int) -> Iterator[None]:
             (memory, "_SLACK", 2),
             (memory, "_MOST_CHUNKS", 2),
             (bulk, "INLINE_ROWS", 4),
-            (draft, "INLINE_ROWS", 4),
             (cache, "LONG", 1),
         ):
             if few:

@@ -9,7 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import phalanx
+from phalanx.runs import Ids
 from phalanx.spark import SparkLake
+from phalanx.spark.upkeep import Runner
+from phalanx.tables.dataset import Version
+from phalanx.txn.bulk import Large
 from phalanx.upkeep.flush import Flushed
 from tests.cli.running import real
 from tests.spark.rows import EVENTS, events, multiset, run_program
@@ -169,17 +173,36 @@ def test_a_deep_check_by_tasks_finds_what_the_lake_finds(lake: phalanx.Lake, the
     assert "its bytes are not those that were written" in found.problems[0].what
 
 
+@pytest.mark.parametrize("how", ["alone", "in a transaction", "few"])
 def test_rows_that_a_bulk_upsert_replaces_are_found_by_tasks(
-    lake: phalanx.Lake, there: SparkLake, spark: SparkSession
+    lake: phalanx.Lake, there: SparkLake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """As the driver would find them, in any fragment."""
+    """As the driver would find them, in any fragment; and few keys by it, through their index."""
+    lake.set_property("flush.background", "off")  # an index that comes meanwhile would be another head
     table = lake.create_table("events", EVENTS, key="id")
     for first in range(0, 40_000, 10_000):
         table.append(pa.Table.from_pylist(events(first, 10_000), EVENTS), stage=True)
     lake.flush("events")
+    asked = list[int]()
+    inner = Runner.replaced
+
+    def noting(runner: Runner, head: Version, large: Large, key: tuple[str, ...]) -> Ids:
+        asked.append(large.count)
+        return inner(runner, head, large, key)
+
+    monkeypatch.setattr(Runner, "replaced", noting)
+    monkeypatch.setattr("phalanx.spark.upkeep.MANY_ROWS", 1)
     there._runner.many_rows = 1
+    if how == "few":
+        lake.optimize("events")
+        monkeypatch.setattr("phalanx.tail.lookup._SCANNED", 1)
     new = spark.range(5_000, 47_000, 7).selectExpr("id", "'new' as kind", "id / 2 as x")
-    there.write(new, "events", "upsert")
+    if how == "in a transaction":
+        with there.transaction() as txn:
+            txn.write("events", new, "upsert")
+    else:
+        there.write(new, "events", "upsert")
+    assert asked == ([] if how == "few" else [6_000])
     assert table.count() == 40_000 + len([at for at in range(5_000, 47_000, 7) if at >= 40_000])
     assert table.count("kind = 'new'") == 6_000
     assert lake.describe("events").tail.items == 0, "it is the head at once"

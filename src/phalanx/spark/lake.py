@@ -112,9 +112,7 @@ class SparkLake:
         """
         found = self.lake.refresh().found(table)
         staged = stage_frame(self.lake, frame, found, mode, rows_per_file=rows_per_file)
-        many = self._runner.many(self.lake.core, staged.found)
-        matcher = self._runner.replaced if many else None
-        return land(self.lake.core, [staged], note=note, timeout=timeout, matcher=matcher)
+        return land(self.lake.core, [staged], note=note, timeout=timeout, matcher=self._runner.matcher)
 
     def transaction(
         self,

@@ -16,6 +16,7 @@ from phalanx.spark.land import Staged, check_mode, stage_frame
 from phalanx.spark.parts import plan_scan_of
 from phalanx.spark.reach import reach
 from phalanx.spark.read import parallelism, pieces_frame
+from phalanx.spark.upkeep import Runner
 from phalanx.tables.stage import ROWS_PER_FILE
 from phalanx.transaction import Transaction
 from phalanx.txn.transaction import Isolation, Work
@@ -39,6 +40,7 @@ class SparkTransaction(Transaction):
         super().__init__(work, cast("Background", lake.core.committer.upkeep))
         self._lake = lake
         self._spark = spark
+        self._runner = Runner(spark, reach(lake))
 
     def write(self, table: str, frame: DataFrame, mode: str = "append", *, rows_per_file: int = ROWS_PER_FILE) -> int:
         """Stage the rows of a data frame for a table; how many there were. They land with everything else."""
@@ -51,6 +53,7 @@ class SparkTransaction(Transaction):
         draft = self._work.draft(table)
         self._work.look()
         check_mode(mode, draft.found)
+        draft.matcher = self._runner.matcher
         staged = stage_frame(self._lake, frame, draft.found, mode, rows_per_file=rows_per_file, fixed=True)
         if mode == "overwrite":
             draft.overwrite(staged.ready, None, None)

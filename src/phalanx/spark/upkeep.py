@@ -24,10 +24,11 @@ from phalanx.tables import index as indexes
 from phalanx.tables import rewrite
 from phalanx.tables.dataset import Version
 from phalanx.tables.stage import Written, heard
+from phalanx.tail.lookup import answers
+from phalanx.tail.overlay import Segment
 from phalanx.tail.payload import decode_rows, encode_rows
 from phalanx.tail.writeout import written_here
-from phalanx.txn.bulk import Large, with_keys
-from phalanx.txn.core import Core, Found
+from phalanx.txn.bulk import Large, replaced, with_keys
 from phalanx.upkeep.groups import rewritten_here
 
 MANY_ROWS = 5_000_000
@@ -52,10 +53,10 @@ class Runner:
         self.flushed_rows = FLUSHED_ROWS
         self.indexed_rows = INDEXED_ROWS
 
-    def many(self, core: Core, found: Found) -> bool:
-        """Whether a head is so large that tasks should look for the rows that an upsert replaces."""
-        head = core.datasets.open(found.table.id, found.contents.head.manifest)
-        return bool(found.shape.key) and head.rows >= self.many_rows
+    def matcher(self, head: Version, large: Large, key: tuple[str, ...]) -> Ids:
+        """The rows of a head whose keys staged rows have: by tasks, where many are looked for among very many."""
+        few = head.rows < self.many_rows or answers(head, Segment(head.manifest), large.count)
+        return (replaced if few else self.replaced)(head, large, key)
 
     def rewrite(self, bare: Version, group: rewrite.Group) -> rewrite.Rewritten:
         """Write the rows of a group of fragments anew."""

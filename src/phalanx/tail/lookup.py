@@ -59,7 +59,7 @@ def _unless_refused(ask: Callable[[], T | None]) -> T | None:
 
 def _by_index(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, ...]) -> Ids | None:
     """As `rows_of_keys`, by the index; None where a pass over the keys is better."""
-    if _exact(keys, key) and keys.num_rows > _MANY and _indexed(version, segment, keys.num_rows):
+    if _exact(keys, key) and keys.num_rows > _MANY and answers(version, segment, keys.num_rows):
         return _looked_up(version, segment, keys.column(key[0]), key[0])
     words = _words(version, segment, keys, key)
     if words is None:
@@ -143,7 +143,7 @@ def _rows_by_index(
     return (found if right.all() else found.filter(pa.array(right))).select(list(columns))
 
 
-def _indexed(version: Version, segment: Segment, count: int) -> bool:
+def answers(version: Version, segment: Segment, count: int) -> bool:
     """Whether so many keys are better looked up in the index."""
     few = count > 0 and count * _SCANNED <= version.rows
     return segment.is_head and segment.conversion is None and few and KEY_INDEX in version.indexed
@@ -151,7 +151,7 @@ def _indexed(version: Version, segment: Segment, count: int) -> bool:
 
 def _words(version: Version, segment: Segment, keys: pa.Table, key: tuple[str, ...]) -> str | None:
     """A condition on the key's first column that the index answers; None where a pass over the keys is better."""
-    if not _indexed(version, segment, keys.num_rows):
+    if not answers(version, segment, keys.num_rows):
         return None
     column = keys.column(key[0]).unique()
     if types.is_integer(column.type):

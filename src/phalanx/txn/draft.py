@@ -27,7 +27,8 @@ from phalanx.tail.keys import key_values, last_of_each, repeated, shown_key
 from phalanx.tail.overlay import shape_of
 from phalanx.tail.payload import encode_rows
 from phalanx.tail.read import Reading
-from phalanx.txn.bulk import INLINE_BYTES, INLINE_ROWS, Cargo, Large, Small, matched, require_rows, stage, take_in
+from phalanx.txn import bulk
+from phalanx.txn.bulk import Cargo, Large, Matcher, Small, matched, require_rows, stage, take_in
 from phalanx.txn.core import Core, Found
 from phalanx.txn.reads import Reads
 from phalanx.txn.touched import Footprint
@@ -52,6 +53,7 @@ class Draft:
         """Called before anything is read: then the transaction takes its snapshot, and this table is as it is there."""
         self.found = found
         self.born = born
+        self.matcher: Matcher | None = None  # finds the rows that a bulk statement replaces; this process without one
         self._reads = reads
         self._base: Reading | None = None
         self._reading: Reading | None = None
@@ -263,7 +265,7 @@ class Draft:
 
     def _alone(self, large: Large, cargo: Cargo) -> do.Action:
         shape = self.found.shape
-        ready = matched(large, self._core.datasets, replace=self._emptied)
+        ready = matched(large, self._core.datasets, replace=self._emptied, matcher=self.matcher)
         if self._emptied:
             return cargo.overwrite(shape, ready)
         return cargo.upsert(shape, ready) if self.key else cargo.put(shape, ready)
@@ -302,7 +304,7 @@ class Draft:
         if self._packed_rows is None and self._fits and rows is self._added[0]:
             self._packed_rows = Small(rows)
         if self._packed_rows is None:
-            small = rows.num_rows <= INLINE_ROWS and rows.nbytes <= INLINE_BYTES
+            small = rows.num_rows <= bulk.INLINE_ROWS and rows.nbytes <= bulk.INLINE_BYTES
             if not small:
                 self._look()
             staged = None if small else self._stage(source(rows), None)
