@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 import phalanx
 from phalanx.errors import ConflictError, InvalidInputError, NotFoundError
 from phalanx.objects.local import LocalStore
-from phalanx.spark import SparkLake
+from phalanx.spark import Pipeline, SparkLake, run_pipeline, whole
 from tests.spark.rows import EVENTS, events, multiset
 
 
@@ -104,6 +104,22 @@ def test_files_are_bounded(lake: phalanx.Lake, there: SparkLake, spark: SparkSes
     lake.create_table("events", EVENTS)
     there.write(frame(spark, 0, 50_000, tasks=1), "events", rows_per_file=10_000)
     assert lake.describe("events").head.fragments == 5
+
+
+def test_tasks_that_have_few_rows_write_no_files_of_their_own(
+    lake: phalanx.Lake, there: SparkLake, spark: SparkSession
+) -> None:
+    """The driver writes the rows of all of them, in their order, into files that are bounded as well."""
+    for name, most, files in (("one", 1 << 20, 1), ("bounded", 10_000, 3)):
+        table = lake.create_table(name, EVENTS)
+        there.write(frame(spark, 0, 30_000, tasks=30), name, rows_per_file=most)
+        assert lake.describe(name).head.fragments == files
+        assert table.to_arrow()["id"].to_pylist() == list(range(30_000))
+    lake.create_table("steps", EVENTS)
+    steps = Pipeline("steps")
+    steps.step(reads=[whole("one")], writes="steps", rows_per_file=15_000)(lambda one: one.where("id >= 0"))
+    run_pipeline(there, steps)
+    assert lake.describe("steps").head.fragments == 2
 
 
 def test_an_altered_table_takes_rows_of_its_new_columns(

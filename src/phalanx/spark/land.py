@@ -132,16 +132,17 @@ def gather(core: Core, found: Found, place: Place, mode: Mode, done: Sequence[Pi
     lent = tuple({one.lent for one in done if one.lent is not None})
     head = core.datasets.open(place.table, found.contents.head.manifest if settled else place.manifest)
     with core.needing(one.pin() for one in lent):
-        large = gathered(found, head, list(_written(head, done)), core.datasets, pin)
+        large = gathered(found, head, list(_written(head, place, done)), core.datasets, pin)
     return Staged(found, mode, large, rows, size, lent, place.job)
 
 
-def _written(head: Version, done: Sequence[Piece]) -> Iterable[Written]:
+def _written(head: Version, place: Place, done: Sequence[Piece]) -> Iterable[Written]:
     """The fragments in the order of their rows; rows that tasks handed over are written here."""
     for inline, some in itertools.groupby(done, lambda one: bool(one.inline)):
         if inline:
             table = pa.concat_tables([one.table() for one in some])
-            yield write(head, pa.RecordBatchReader.from_batches(table.schema, table.to_batches()))
+            rows = pa.RecordBatchReader.from_batches(table.schema, table.to_batches())
+            yield write(head, rows, rows_per_file=place.rows_per_file)
         else:
             yield from (one.written() for one in some)
 

@@ -20,6 +20,7 @@ from phalanx.names import parse_word, suggestion
 from phalanx.spark.expect import Expectation
 from phalanx.spark.inputs import Changed, Input, Made, Whole
 from phalanx.spark.land import MODES
+from phalanx.tables.stage import ROWS_PER_FILE
 
 Work = Callable[..., DataFrame]
 _NAME = re.compile(r"[\w.-]+")
@@ -40,6 +41,7 @@ class Step(msgspec.Struct, frozen=True):
     """Of a table that is created by the first run; None if it must be there."""
     schema: pa.Schema | None = None
     """The columns of that table, if they are not those of the rows."""
+    rows_per_file: int = ROWS_PER_FILE
 
 
 class Pipeline:
@@ -59,6 +61,7 @@ class Pipeline:
         create: bool | pa.Schema = False,
         key: str | Sequence[str] = (),
         name: str | None = None,
+        rows_per_file: int = ROWS_PER_FILE,
     ) -> Callable[[Work], Work]:
         """A step in Python: the function gets a data frame for each input, by name, and returns one.
 
@@ -69,12 +72,13 @@ class Pipeline:
         def declare(work: Work) -> Work:
             called = name or str(getattr(work, "__name__", "step")).strip("<>")
             made = _created(create, key)
-            self.steps.append(_checked(Step(called, _named(reads), writes, mode, work, tuple(expect), *made)))
+            step = Step(called, _named(reads), writes, mode, work, tuple(expect), *made, rows_per_file)
+            self.steps.append(_checked(step))
             return work
 
         return declare
 
-    def sql(
+    def sql(  # noqa: PLR0913 - each is a choice of its own
         self,
         name: str,
         query: str,
@@ -85,10 +89,12 @@ class Pipeline:
         expect: Sequence[Expectation] = (),
         create: bool | pa.Schema = False,
         key: str | Sequence[str] = (),
+        rows_per_file: int = ROWS_PER_FILE,
     ) -> None:
         """A step in Spark SQL: its inputs are tables of the query, by name; otherwise as `step`."""
         made = _created(create, key)
-        self.steps.append(_checked(Step(name, _named(reads), writes, mode, query, tuple(expect), *made)))
+        step = Step(name, _named(reads), writes, mode, query, tuple(expect), *made, rows_per_file)
+        self.steps.append(_checked(step))
 
     def ordered(self) -> list[Step]:
         """The steps so that each comes after those whose output it reads; refused if that cannot be."""

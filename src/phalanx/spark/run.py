@@ -146,7 +146,7 @@ class _Run:
             frames = {name: self._input(one, txn, base, since) for name, one in step.reads.items()}
             frame = self._worked(step, frames)
             self._create(step, frame, txn)
-            staged = txn.stage(step.writes, frame, step.mode)
+            staged = txn.stage(step.writes, frame, step.mode, rows_per_file=step.rows_per_file)
             self._made[step.name] = staged
             wrong = broken(step.expect, staged.rows, lambda: self._staged(staged, all_made=True))
             if wrong:

@@ -2,7 +2,8 @@
 
 A task that is repeated, or run twice at once, writes files of its own: only what the driver is told of by the task that
 counts is ever named by an entry, and the rest are files without a name (known bug 28 cannot happen: Spark computes the
-rows of a repeated task anew). Few rows are not worth a file: they are handed to the driver as they are.
+rows of a repeated task anew). Few rows are not worth a file: they are handed to the driver as they are, which writes those
+of many tasks together.
 """
 
 import itertools
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from pyspark import TaskContext
 
 from phalanx.data import Source, conform
 from phalanx.errors import CorruptionError
@@ -22,11 +24,12 @@ from phalanx.spark.read import Pieces, Task, numbers
 from phalanx.tables.dataset import Version
 from phalanx.tables.stage import ROWS_PER_FILE, Written, heard, write
 from phalanx.tail.payload import decode_rows, encode_rows
-from phalanx.txn.bulk import INLINE_BYTES, INLINE_ROWS
 from phalanx.txn.core import locate
 
-_SHARE = 8
-"""Of what travels in an entry, one task hands over this part at the most: there may be as many such tasks."""
+_HANDED = 256 << 10
+"""Bytes that a task hands over at the most: a file of its own would hardly be worth it."""
+_HANDING = 256
+"""So many tasks do that, and those behind them hand over a quarter: all of it has its place in the driver."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -105,11 +108,13 @@ def stage(place: Place, batches: Iterable[pa.RecordBatch]) -> Piece | None:
     """Write rows as files of a table; None if there are none."""
     rows = _checked(place, batches)
     few, size, held = 0, 0, []
+    context = TaskContext.get()
+    most = _HANDED if context is None or context.partitionId() < _HANDING else _HANDED // 4
     for batch in rows:
         held.append(batch)
         few += batch.num_rows
         size += batch.nbytes
-        if few > INLINE_ROWS // _SHARE or size > INLINE_BYTES // _SHARE:
+        if size > most:
             return _written(place, itertools.chain(held, rows))
     if not few:
         return None
