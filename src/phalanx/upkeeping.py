@@ -16,8 +16,9 @@ from phalanx.upkeep.flush import Flushed, flush
 from phalanx.upkeep.folder import Progress
 from phalanx.upkeep.optimize import Done, Optimized, optimize, optimize_all
 from phalanx.upkeep.optimize import Options as HowToOptimize
-from phalanx.upkeep.prune import Mode, Pruned, prune
-from phalanx.upkeep.prune import Options as HowToPrune
+from phalanx.upkeep.prune import prune
+from phalanx.upkeep.pruned import Mode, Pruned
+from phalanx.upkeep.pruned import Options as HowToPrune
 from phalanx.upkeep.repair import Repaired, repair
 from phalanx.upkeep.window import protection
 

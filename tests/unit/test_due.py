@@ -11,7 +11,8 @@ import phalanx
 from phalanx.errors import InvalidInputError
 from phalanx.upkeep import background, retention
 from phalanx.upkeep.due import Habits, habits
-from phalanx.upkeep.prune import Pruned, prune
+from phalanx.upkeep.prune import prune
+from phalanx.upkeep.pruned import Pruned
 from tests.unit.pruning import BULK, SCHEMA, Ground, bulk, few, live
 
 

@@ -31,7 +31,7 @@ def kept_for_a_reader(ground: Ground) -> tuple[Any, Any]:
     reader.refresh()
     reader.core.pins.renew()
     ground.lake.core.pins.renew()
-    ground.lake._background.sweep = lambda *_: None  # type: ignore[method-assign] # whoever wants one says when
+    ground.lake._background.sweep = lambda *_, **__: None  # type: ignore[method-assign] # whoever wants one says when
     ground.lake.prune(keep=1, protect=0, mode="background")
     kept = ground.lake.core.log.view.state.retained.kept
     assert kept == (snapshot.version,)

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from phalanx.amounts import shown_size
 from phalanx.cli.output import JsonOption, LakeArgument, StorageOption, counted, opened, plain, show
-from phalanx.upkeep.prune import Mode, Pruned
+from phalanx.upkeep.pruned import Mode, Pruned
 
 _PATIENCE = 7 * 24 * 3600.0
 

@@ -49,8 +49,7 @@ class Draft:
     ) -> None:
         core.require_columns(found.shape)
         self._core = core
-        self._look = look
-        """Called before anything is read: then the transaction takes its snapshot, and this table is as it is there."""
+        self._look = look  # before anything is read: then there is a snapshot, and this table is as it is there
         self.found = found
         self.born = born
         self.matcher: Matcher | None = None  # finds the rows that a bulk statement replaces; this process without one

@@ -21,7 +21,8 @@ from phalanx.upkeep.flush import Flushed, flush
 from phalanx.upkeep.limits import DEFAULTS, Limits, limits
 from phalanx.upkeep.optimize import Options as HowToOptimize
 from phalanx.upkeep.optimize import optimize
-from phalanx.upkeep.prune import Mode, Options, prune
+from phalanx.upkeep.prune import prune
+from phalanx.upkeep.pruned import Mode, Options
 from phalanx.upkeep.window import protection
 from phalanx.waiting import Weight, weigh
 

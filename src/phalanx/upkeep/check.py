@@ -26,7 +26,8 @@ from phalanx.txn.dated import load_kept
 from phalanx.upkeep.deep import Deep, Digester
 from phalanx.upkeep.folder import Folder, Progress
 from phalanx.upkeep.limits import check_property
-from phalanx.upkeep.prune import Options, prune
+from phalanx.upkeep.prune import prune
+from phalanx.upkeep.pruned import Options
 from phalanx.upkeep.reach import Reach, walk
 from phalanx.upkeep.retention import live
 from phalanx.upkeep.window import protection

@@ -13,16 +13,13 @@ at what others need ends it before anything is deleted. Ages are the store's sta
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Literal, get_args
-
-import msgspec
 
 from phalanx.catalog import State, apply
 from phalanx.clock import Deadline
 from phalanx.contents import Contents
-from phalanx.errors import ConflictError, CorruptionError, InvalidInputError, SnapshotExpiredError, StateError
+from phalanx.errors import ConflictError, CorruptionError, SnapshotExpiredError, StateError
 from phalanx.log import action as do
 from phalanx.log.cursor import View
 from phalanx.log.entry import Landing
@@ -34,59 +31,14 @@ from phalanx.txn.core import Core
 from phalanx.upkeep.ages import Ages
 from phalanx.upkeep.garbage import Cleared, File, Garbage, Protection, sort_out
 from phalanx.upkeep.kept import Replaced, is_listed, is_pinned, kept_states, needless, replaced
+from phalanx.upkeep.pruned import Options, Pruned
 from phalanx.upkeep.reach import Manifests, Reach, walk
 from phalanx.upkeep.retention import Decision, Needs, Wish, decide, live
 
 log = logging.getLogger("phalanx.upkeep")
 
-Mode = Literal["eager", "background", "sweep"]
 ATTEMPTS = 8
 _AT_ONCE = 1000
-
-
-class Options(msgspec.Struct, frozen=True):
-    """How a prune goes about it; see `Lake.prune`."""
-
-    keep: int = 1
-    older_than: float = 0.0
-    protect: float = 600.0
-    mode: Mode = "eager"
-    tables: frozenset[str] | None = None
-    anchor: bool = True
-    dry_run: bool = False
-    files: bool = True
-    """Not only mark, but remove as well; in the background nothing is removed anyway."""
-    by_itself: bool = False
-    trust_clock: bool = False
-    progress: Callable[[int, int], None] | None = None
-
-    def checked(self) -> "Options":
-        """Refuse what makes no sense."""
-        if self.mode not in get_args(Mode):
-            raise InvalidInputError(f"mode is one of {', '.join(get_args(Mode))}: {self.mode!r} is not")
-        return self
-
-
-class Pruned(msgspec.Struct, frozen=True):
-    """What a prune did, or would do: versions by table, entries of the log, files with their bytes; and what stays, why."""
-
-    version: int | None
-    """The lake's version at which the decision stands; None if there was nothing to decide."""
-    floor: int
-    entries: int
-    versions: dict[str, int]
-    files: int
-    bytes: int
-    removed: tuple[File, ...]
-    kept_files: tuple[File, ...]
-    kept_versions: dict[str, dict[int, str]]
-    going: dict[str, tuple[tuple[int, int], ...]] = {}
-    """The versions that go, from first to last, by table."""
-    log: Cleared = Cleared()
-    why: str = ""
-    """Why entries from the floor on stay."""
-    kept: dict[int, str] = {}
-    """Versions of the lake that stay below the floor, and why."""
 
 
 def prune(core: Core, options: Options, deadline: Deadline) -> Pruned:

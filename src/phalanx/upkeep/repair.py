@@ -21,7 +21,8 @@ from phalanx.txn.core import Core
 from phalanx.upkeep.ages import JUMP, Ages
 from phalanx.upkeep.check import EVERYTHING, Report, check, pin_names
 from phalanx.upkeep.folder import Progress
-from phalanx.upkeep.prune import Options, prune
+from phalanx.upkeep.prune import prune
+from phalanx.upkeep.pruned import Options
 from phalanx.upkeep.window import protection
 
 TEMPORARY = "tmp"
