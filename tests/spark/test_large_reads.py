@@ -5,6 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import ArrayType
 
 import phalanx
 from phalanx import Lake
@@ -12,6 +14,7 @@ from phalanx.errors import CorruptionError
 from phalanx.spark import SparkLake, shares
 from phalanx.spark.parts import plan_scan
 from phalanx.spark.reach import reach
+from phalanx.spark.source import PhalanxSource
 
 COUNT = 5000
 VECTOR = pa.list_(pa.float32(), 4)
@@ -93,6 +96,41 @@ def test_a_table_made_of_such_rows_may_have_nulls(
     assert lake["t"].count() == COUNT + 11
 
 
+def by_source(spark: SparkSession, lake: Lake, **options: object) -> DataFrame:
+    return spark.read.format("phalanx").options(lake=lake.uri, table="t", **options).load()
+
+
+def nullable(frame: DataFrame) -> list[str]:
+    """The columns that may be null, or whose arrays may have nulls."""
+    kinds = [(field.name, field.nullable, field.dataType) for field in frame.schema.fields]
+    return [name for name, may, kind in kinds if may or (isinstance(kind, ArrayType) and kind.containsNull)]
+
+
+def test_the_data_source_says_which_columns_of_a_version_have_no_null(lake: Lake, there: SparkLake) -> None:
+    """Where options show that it is no stream; rows are the same, and so they are with those of others, or of later."""
+    part = pa.Table.from_pylist(rows(COUNT, null=False), SCHEMA)
+    table = lake.create_table("t", SCHEMA)
+    table.append(pa.concat_tables([part] * (1 + shares.SMALL // part.nbytes * 2)), stage=True)
+    lake.tag("full")
+    full = by_source(there.spark, lake, tasks=2)
+    assert nullable(full) == []
+    assert nullable(by_source(there.spark, lake)) == SCHEMA.names
+    table.append([{"id": None, "text": "pending", "v": None, "tags": ["a", None]}])
+    some = by_source(there.spark, lake, tasks=2)
+    assert (nullable(some), nullable(by_source(there.spark, lake, tag="full"))) == (["id", "v", "tags"], [])
+    assert (full.count(), some.where("id is null and v is null").count()) == (table.count() - 1, 1)
+    both = full.where("id < 10").union(some.where("id is null or id = 11"))
+    many = (table.count() - 1) // COUNT
+    assert nullable(both) == ["id", "v", "tags"]
+    assert sorted({str(row.id) for row in both.collect()}) == sorted({*map(str, range(10)), "11", "None"})
+    there.write(full.where("id < 10"), "t")
+    assert table.count() == many * (COUNT + 10) + 1
+    given = there.spark.read.format("phalanx").options(lake=lake.uri, table="t", tag="full")
+    assert given.schema(by_source(there.spark, lake).schema).load().where("v is null").count() == 0
+    stream = there.spark.readStream.format("phalanx").options(lake=lake.uri, table="t", start=1).load()
+    assert nullable(stream) == SCHEMA.names
+
+
 def test_a_file_that_lies_is_told(lake: Lake, there: SparkLake, monkeypatch: pytest.MonkeyPatch) -> None:
     """A null where the file says that there is none fails the read: it would be a zero for Spark."""
     monkeypatch.setattr(shares, "SMALL", 0)
@@ -105,6 +143,10 @@ def test_a_file_that_lies_is_told(lake: Lake, there: SparkLake, monkeypatch: pyt
         list(planned.scan.for_spark(0))
     with pytest.raises(Exception, match="has a null, and its file says that it has none"):
         there.table("t").collect()
+    source = PhalanxSource({"lake": lake.uri, "table": "t", "tasks": "2"})
+    reader = source.reader(source.schema())
+    with pytest.raises(CorruptionError, match="has a null, and its file says that it has none"):
+        list(reader.read(InputPartition(0)))
 
 
 def test_the_active_session_stays_the_same(lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,13 @@ name; where only some values fit (nanoseconds), one that does not fails the read
 labelled UTC. Vectors are lists in Spark, and become vectors again when they are written.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import types
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StructField, StructType
 
 from phalanx.data import Source, conform
 from phalanx.errors import InvalidInputError, PhalanxError
@@ -23,6 +23,23 @@ _MOST_DIGITS = 38
 def spark_schema(schema: pa.Schema) -> StructType:
     """The columns as Spark has them."""
     return from_arrow_schema(exchanged(schema))
+
+
+def to_arrow(types: StructType) -> pa.Schema:
+    """The Arrow types of columns that Spark has."""
+    made: pa.Schema = to_arrow_schema(types, timezone=ZONE)
+    return made
+
+
+def without_null(types: StructType, full: Collection[str]) -> StructType:
+    """The same columns, of which some have no null, nor have their arrays: Spark need not ask each value."""
+    return StructType([_surely(field) if field.name in full else field for field in types.fields])
+
+
+def _surely(field: StructField) -> StructField:
+    kind = field.dataType
+    inside = ArrayType(kind.elementType, containsNull=False) if isinstance(kind, ArrayType) else kind
+    return StructField(field.name, inside, nullable=False)
 
 
 def exchanged(schema: pa.Schema) -> pa.Schema:

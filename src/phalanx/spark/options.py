@@ -18,12 +18,14 @@ Changes = Literal["feed", "append"]
 Start = int | Literal["snapshot", "latest"]
 
 _KNOWN = {
-    *("lake", "table", "version", "tag", "as_of", "columns", "filter", "since", "until"),
+    *("lake", "table", "version", "tag", "as_of", "columns", "filter", "tasks", "since", "until"),
     *("mode", "rows_per_file", "note"),
     *("changes", "start", "max_versions", "query"),
 }
 _OF_SPARK = {"checkpointlocation", "queryname", "outputmode"}
 """What Spark adds by itself."""
+TASKS = 8
+"""Tasks of a read whose session cannot be asked how many run at once, if nobody says."""
 _LIST = re.compile(r"\s*,\s*")
 
 
@@ -37,6 +39,7 @@ class Options(msgspec.Struct, frozen=True):
     as_of: datetime | None = None
     columns: tuple[str, ...] | None = None
     where: str | None = None
+    tasks: int = TASKS
     since: int | None = None
     until: int | None = None
     mode: str | None = None
@@ -86,6 +89,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         _time(options.get("as_of")),
         None if columns is None else tuple(_LIST.split(columns.strip())),
         options.get("filter"),
+        _count(options, "tasks") or TASKS,
         _number(options, "since"),
         _number(options, "until"),
         options.get("mode"),

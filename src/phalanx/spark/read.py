@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from phalanx.clock import SYSTEM
 from phalanx.lake import Lake
 from phalanx.snapshot import Snapshot
 from phalanx.spark import shares
-from phalanx.spark.columns import spark_schema
+from phalanx.spark.columns import spark_schema, without_null
 from phalanx.spark.feed import plan_changes
 from phalanx.spark.parts import plan_scan
 from phalanx.spark.reach import reach
@@ -91,8 +91,7 @@ def _read(spark: SparkSession, pieces: Pieces, types: StructType) -> DataFrame:
     rows = numbered(spark, pieces.count)
     if none is None:
         return rows.mapInArrow(_reading(pieces), types)
-    surely = StructType([_without_null(field) if field.name in pieces.full else field for field in types.fields])
-    return rows.mapInArrow(_reading(pieces), surely).union(none)
+    return rows.mapInArrow(_reading(pieces), without_null(types, pieces.full)).union(none)
 
 
 def _nothing(spark: SparkSession, types: StructType) -> DataFrame | None:
@@ -107,12 +106,6 @@ def _nothing(spark: SparkSession, types: StructType) -> DataFrame | None:
         return None
     frame: DataFrame = type(spark.range(0))(java.createDataFrame(rows, java.parseDataType(types.json())), spark)
     return frame
-
-
-def _without_null(field: StructField) -> StructField:
-    kind = field.dataType
-    inside = ArrayType(kind.elementType, containsNull=False) if isinstance(kind, ArrayType) else kind
-    return StructField(field.name, inside, nullable=False)
 
 
 def pieces_of(frame: DataFrame) -> Pieces | None:

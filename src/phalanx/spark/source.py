@@ -25,7 +25,8 @@ from pyspark.sql.types import StructType
 from phalanx.errors import InvalidInputError
 from phalanx.feed import feed_schema
 from phalanx.lake import Lake
-from phalanx.spark.columns import check_columns, spark_schema
+from phalanx.snapshot import Snapshot
+from phalanx.spark.columns import check_columns, spark_schema, to_arrow, without_null
 from phalanx.spark.feed import Changes, plan_changes
 from phalanx.spark.land import Mode, check_mode, gather, land, newest, stage_place
 from phalanx.spark.lending import lend
@@ -35,13 +36,11 @@ from phalanx.spark.reach import reach
 from phalanx.spark.stage import Piece, Place, stage
 from phalanx.spark.stream import FeedReader, FeedWriter, stream_schema
 
-TASKS = 8
-"""Tasks of a read whose session cannot be asked how many run at once."""
 _READS = {
-    False: ("version", "tag", "as_of", "columns", "filter"),
-    True: ("version", "tag", "as_of", "since", "until", "changes"),
+    False: ("version", "tag", "as_of", "columns", "filter", "tasks"),
+    True: ("version", "tag", "as_of", "since", "until", "changes", "tasks"),
 }
-"""The options of a read, and of one of changes: what else is given would not be obeyed."""
+"""The options of a read, and of one of changes: what else is given would not be obeyed. With any of the first it is no stream."""
 
 
 class PhalanxSource(DataSource):
@@ -67,6 +66,8 @@ class PhalanxSource(DataSource):
             self._version = snapshot.version
             schema = snapshot.found(asked.table).shape.schema
             lake.core.require_columns(snapshot.found(asked.table).shape)
+            if asked.since is None and asked.given & {*_READS[False]} and lake.core.store.probes:
+                return _declared(_scan(lake, snapshot, asked))  # a stream goes on, and may have nulls later
         if asked.since is not None or asked.changes == "feed":  # Spark does not say whether it will be a stream
             return spark_schema(feed_schema(schema))
         names = schema.names if asked.columns is None else asked.columns
@@ -88,12 +89,12 @@ class PhalanxSource(DataSource):
             if asked.since is not None:
                 until = snapshot.version if asked.until is None else asked.until
                 job = lend(lake.core, since=asked.since, reads=True)
-                planned = plan_changes(lake, asked.table, asked.since, until, TASKS)
+                planned = plan_changes(lake, asked.table, asked.since, until, asked.tasks)
                 return ChangesReader(msgspec.structs.replace(planned, job=job))
             job = lend(lake.core, at=snapshot.version, reads=True)
-            found = snapshot.found(asked.table)
-            scan = plan_scan(lake.core, reach(lake), found, asked.columns, asked.where, TASKS).scan
-            return ScanReader(msgspec.structs.replace(scan, job=job))
+            scan = _scan(lake, snapshot, asked)
+            known = schema == _declared(scan)  # the columns may also be those that somebody gave
+            return ScanReader(msgspec.structs.replace(scan, job=job), to_arrow(schema) if known else None)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:  # noqa: FBT001 - Spark's signature
         """Rows for the table, in one commit."""
@@ -131,6 +132,15 @@ def require_columns(given: StructType, own: StructType) -> None:
         raise InvalidInputError(f"column {surely[0]!r} may be null, and .schema(…) says that it is not: leave that out")
 
 
+def _scan(lake: Lake, snapshot: Snapshot, asked: Options) -> Scan:
+    return plan_scan(lake.core, reach(lake), snapshot.found(asked.table), asked.columns, asked.where, asked.tasks).scan
+
+
+def _declared(scan: Scan) -> StructType:
+    """The columns of a scan, and which have no null: it is of one version."""
+    return without_null(spark_schema(scan.wanted), scan.full)
+
+
 def writing(lake: Lake, asked: Options, schema: StructType, *, overwrite: bool) -> tuple[Place, Mode]:
     """Where and how rows of these columns are written, checked before any task begins."""
     found = lake.refresh().found(asked.table)
@@ -144,10 +154,10 @@ def writing(lake: Lake, asked: Options, schema: StructType, *, overwrite: bool) 
 
 
 class ScanReader(DataSourceReader):
-    """Reads a table; a partition is a group of fragments."""
+    """Reads a table; a partition is a group of fragments. `types` is what Spark was told of the columns, if they are so."""
 
-    def __init__(self, scan: Scan) -> None:
-        self._scan = scan
+    def __init__(self, scan: Scan, types: pa.Schema | None = None) -> None:
+        self._scan, self._types = scan, types
 
     def partitions(self) -> Sequence[InputPartition]:
         """See `DataSourceReader`."""
@@ -155,7 +165,8 @@ class ScanReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """See `DataSourceReader`; runs in a task."""
-        return iter(()) if partition.value is None else self._scan.for_spark(partition.value)
+        for batch in () if partition.value is None else self._scan.for_spark(partition.value):
+            yield batch if self._types is None else batch.cast(self._types)
 
 
 class ChangesReader(DataSourceReader):
