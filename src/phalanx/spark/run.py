@@ -102,7 +102,9 @@ def run_pipeline(
         wanted = (held or 0) + 1 if number is None else number
         if held is not None and held >= wanted:
             return Ran(pipeline.name, wanted, made, made, already=True, last=held)
-        return _Run(there, pipeline.name, wanted, held, full=full).go(steps, pipeline.incremental(), progress)
+        with beside(there.spark) as own:  # views of steps are nobody else's
+            run = _Run(there, own, pipeline.name, wanted, held, full=full)
+            return run.go(steps, pipeline.incremental(), progress)
 
     return again(core, core.deadline(timeout), attempt)
 
@@ -110,9 +112,11 @@ def run_pipeline(
 class _Run:
     """One attempt of one run."""
 
-    def __init__(self, there: SparkLake, name: str, number: int, held: int | None, *, full: bool) -> None:
+    def __init__(
+        self, there: SparkLake, own: SparkSession, name: str, number: int, held: int | None, *, full: bool
+    ) -> None:
         self._lake, self._clock = there.lake, there.lake.core.clock
-        self._spark = beside(there.spark)  # views of steps are nobody else's
+        self._spark = own
         self._name, self._number, self._held, self._full = name, number, held, full
         self._made: dict[str, Staged] = {}
         self._holds: list[Hold] = []

@@ -8,7 +8,7 @@ user has is used as it is.
 import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pyspark import java_gateway
@@ -83,19 +83,26 @@ def session(
         raise UnsupportedError(f"Spark's Java ended before Spark began: {why_not()}") from None
 
 
-def beside(spark: SparkSession) -> SparkSession:
+@contextmanager
+def beside(spark: SparkSession) -> Iterator[SparkSession]:
     """A session with the same settings and functions, and views of its own, of which there are none yet.
 
-    On Spark Connect it is a new one, with the server's settings.
+    On Spark Connect it is a new one, with the server's settings. It is let go of in the end: a process that ends asks the
+    server of each that is left to clean up, for minutes if there is none any more.
     """
     there: Any = spark
     if not hasattr(there, "_jsparkSession"):
-        fresh: SparkSession = there.newSession()
-        return fresh
+        fresh = there.newSession()
+        try:
+            yield fresh
+        finally:
+            with suppress(Exception):  # Spark's own stop of a session would end a local server as well
+                fresh.client.release_session()
+                fresh.client.close()
+        return
     copy = there._jsparkSession.cloneSession()  # noqa: SLF001 - as its own newSession does
     copy.sessionState().catalog().clearTempTables()
-    made: SparkSession = type(there)(there._sc, copy)  # noqa: SLF001
-    return made
+    yield type(there)(there._sc, copy)  # noqa: SLF001
 
 
 def chosen(where: str, memory: str | None, log: str, settings: Mapping[str, str]) -> dict[str, str]:
