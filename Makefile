@@ -38,12 +38,10 @@ tidy: setup  # seconds, and what is wrong there is wrong for certain: before the
 	@$(PYTHON) -m pytest tests/tidy -q --no-header
 
 # What races has the machine for itself; of the rest two files run at a time, and Spark's not beside the others.
-PYTEST := $(PYTHON) -m pytest -m "not torture" --durations=10
-TWO := -n 2 --dist loadfile --no-loadscope-reorder
 unit: setup
-	@$(PYTEST) $(TWO) $(addprefix --ignore=tests/,tidy race spark)
-	@$(PYTEST) tests/race
-	@$(PYTEST) $(TWO) tests/spark
+	@scripts/run-tests $(PYTHON) two $(addprefix --ignore=tests/,tidy race spark)
+	@scripts/run-tests $(PYTHON) one tests/race
+	@scripts/run-tests $(PYTHON) two tests/spark
 
 torture: setup  ## The longer proof: more commits, more seeds, more kills
 	@$(PYTHON) -m pytest -m torture -s --timeout=3000
