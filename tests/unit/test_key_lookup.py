@@ -2,7 +2,7 @@
 
 import datetime as dt
 import tempfile
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,30 +20,9 @@ from phalanx.table import Table
 from phalanx.tables.dataset import Version
 from phalanx.tail import lookup
 from tests.unit.covering import covered, head, opened
+from tests.unit.test_key_index import lake, numbers, table
 
-KEY = lookup.KEY_INDEX
-NUMBERS = pa.schema([("id", pa.int64()), ("v", pa.int64())])
-
-
-def numbers(first: int, count: int, v: int = 0) -> pa.Table:
-    return pa.table({"id": range(first, first + count), "v": [v] * count}, schema=NUMBERS)
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
-    with opened(tmp_path) as lake:
-        yield lake
-
-
-@pytest.fixture
-def table(lake: Lake) -> Table:
-    """3,000 rows that the key's index covers."""
-    table = lake.create_table("t", NUMBERS, key="id")
-    table.append(numbers(0, 3000))
-    lake.flush("t")
-    assert covered(lake, "t").names == (KEY,)
-    return table
-
+__all__ = ["lake", "table"]
 
 NOON = dt.datetime(2026, 11, 15, 12)  # noqa: DTZ001 - without a zone on purpose
 TEXTS = [
