@@ -41,14 +41,14 @@ def crowd(rivals: int, interval: float) -> Crowd:
 
 def test_nobody_waits_for_nobody() -> None:
     """Alone, or with one rival that is busy syncing, a loser tries again at once."""
-    assert Crowd(ManualClock()).patience(1) == 0.0
-    assert crowd(1, 0.001).patience(1) == 0.0
+    assert Crowd(ManualClock()).patience(1, 0.001) == 0.0
+    assert crowd(1, 0.001).patience(1, 0.001) == 0.0
 
 
 def test_a_loser_waits_for_a_part_of_the_time_in_which_all_could_commit_twice() -> None:
     """The wait follows the number of rivals and the rate at which they succeed."""
     seen = crowd(20, 0.001)
-    waits = [seen.patience(1) for _ in range(500)]
+    waits = [seen.patience(1, 0.001) for _ in range(500)]
     assert 0 <= min(waits) < max(waits) <= 2 * 20 * 0.001
     assert 0.4 < sum(waits) / len(waits) / 0.02 < 1.6
 
@@ -58,7 +58,7 @@ def test_whoever_has_lost_most_often_comes_first() -> None:
     means = []
     for losses in (3, 6, 9):
         seen = crowd(20, 0.005)
-        means.append(sum(seen.patience(losses) for _ in range(500)) / 500)
+        means.append(sum(seen.patience(losses, 0.005) for _ in range(500)) / 500)
     assert means[0] > 5 * means[1] > 20 * means[2]
 
 
@@ -69,7 +69,14 @@ def test_rivals_of_long_ago_are_forgotten() -> None:
     for number in range(40):
         seen.saw(f"w{number}")
     clock.advance(60)
-    assert seen.patience(1) == 0.0
+    assert seen.patience(1, 0.001) == 0.0
+
+
+def test_rivals_that_commit_rarely_are_not_waited_for() -> None:
+    """Three that commit every 100 ms beside a put of 1 ms: a loser waited up to 80 ms for a log that was free."""
+    seen = crowd(3, 0.1)
+    assert {seen.patience(losses, 0.001) for losses in range(1, 10)} == {0.0}
+    assert max(seen.patience(1, 0.05) for _ in range(100)) > 0.05
 
 
 def test_a_lone_winner_stands_back_ever_more_rarely() -> None:

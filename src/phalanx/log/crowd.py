@@ -21,6 +21,8 @@ _SHORTEST = 0.0003
 _ROUNDS = 2
 _CROWDED = 10
 _PATIENT_LOSSES = 3
+_FAR_APART = 4
+"""So many puts fit between two commits of others: three of four times, the next put is alone."""
 _REQUESTS_OF_A_LOSER = 3
 _MOST_REQUESTS = 4
 _FIRST_STREAK = 8
@@ -41,10 +43,10 @@ class Crowd:
         self._seen.append((self._clock.steady(), writer))
         self._streak, self._longest = 0, _FIRST_STREAK
 
-    def patience(self, losses: int) -> float:
-        """Seconds that a loser waits before its next try, after this many losses in a row; often 0."""
+    def patience(self, losses: int, request: float) -> float:
+        """Seconds that a loser waits before its next try, after this many losses in a row; a put takes `request` seconds."""
         rivals, interval = self._measure()
-        if rivals < 2:
+        if rivals < 2 or interval > _FAR_APART * request:
             return 0.0
         rounds = _ROUNDS * min(1.0, rivals / _CROWDED)
         round_ = rounds * rivals * interval / (1 << max(0, min(losses, 16) - _PATIENT_LOSSES))

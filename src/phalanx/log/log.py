@@ -162,7 +162,7 @@ class Log(Generic[S]):
 
         Who has several transactions waiting has as many shares as one process with each of them would have.
         """
-        wait = min(self._crowd.patience(losses) / max(1, waiting), deadline.left())
+        wait = min(self._crowd.patience(losses, self._put_time) / max(1, waiting), deadline.left())
         if wait:
             self._clock.sleep(wait)
             self._patiently(self._catch_up, deadline)
