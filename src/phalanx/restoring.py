@@ -6,7 +6,7 @@ progress of sources stay as they are (rule J2).
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from phalanx.catalog import Dropped, Name, State, Table
 from phalanx.contents import Contents
@@ -15,6 +15,7 @@ from phalanx.log import action as do
 from phalanx.log import item as it
 from phalanx.log.cursor import View
 from phalanx.log.entry import MAX_TRANSACTIONS
+from phalanx.names import parse_name
 from phalanx.tail.writeout import write_out
 from phalanx.txn.core import Core, Found, find, locate
 from phalanx.txn.dated import state_before
@@ -45,29 +46,52 @@ def restore(core: Core, past: View[State], names: Sequence[str] | None, *, note:
     return now.position
 
 
-def _some(core: Core, past: View[State], now: View[State], names: Sequence[str]) -> list[do.Action]:
-    actions: list[do.Action] = []
+def named(past: View[State], now: View[State], names: Sequence[str]) -> list[Found]:
+    """Tables of the past, by names that they have now or, if they were dropped since, had then."""
+    found = []
     for name in names:
-        here = find(now, name)
-        try:
-            there = locate(past, here.table.id)
-        except NotFoundError as error:
-            raise NotFoundError(
-                f"table {name!r} did not exist at version {past.position}: it was created at {here.table.created}"
-            ) from error
+        parts = parse_name(name)
+        gone = past.state.tables.get(parts) if parts not in now.state.tables else None
+        if gone is None:
+            here = find(now, name).table
+            try:
+                found.append(locate(past, here.id))
+            except NotFoundError as error:
+                raise NotFoundError(
+                    f"table {name!r} did not exist at version {past.position}: it was created at {here.created}"
+                ) from error
+        elif called := now.state.names.get(gone.id):
+            raise NotFoundError(f"there is no table {name!r} any more: it was renamed to {'.'.join(called)!r}")
+        else:
+            found.append(locate(past, gone.id))
+    return found
+
+
+def _some(core: Core, past: View[State], now: View[State], names: Sequence[str]) -> list[do.Action]:
+    """These get what they held; those of them that were dropped come back."""
+    found = named(past, now, names)
+    actions = _namespaces(past, now, [one.name for one in found if one.table.id not in now.state.names])
+    for there in found:
+        if there.table.id not in now.state.names:
+            actions.append(_revived(core, there.name, there.table, past, now))
         actions += _contents(core, there, now)
     return actions
+
+
+def _namespaces(past: View[State], now: View[State], tables: Collection[Name]) -> list[do.Action]:
+    """Those that are gone, and that tables are in."""
+    return [
+        do.CreateNamespace(name, held.properties)
+        for name, held in sorted(past.state.namespaces.items())
+        if name not in now.state.namespaces and any(_inside(table, name) for table in tables)
+    ]
 
 
 def _all(core: Core, past: View[State], now: View[State]) -> list[do.Action]:
     """Tables that are new go, those that went come back, the others get their names and what they held."""
     gone = [(name, table) for name, table in sorted(now.state.tables.items()) if table.id not in past.state.names]
     actions: list[do.Action] = [do.DropTable(name, table.id) for name, table in gone]
-    actions += [
-        do.CreateNamespace(name, held.properties)
-        for name, held in sorted(past.state.namespaces.items())
-        if name not in now.state.namespaces and any(_inside(table, name) for table in past.state.tables)
-    ]
+    actions += _namespaces(past, now, list(past.state.tables))
     renamed = {
         table.id: name
         for name, table in sorted(past.state.tables.items())

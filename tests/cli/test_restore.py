@@ -68,6 +68,9 @@ def test_one_table_and_json(run: Run, here: Path) -> None:
     assert found["tables"] == [{"table": "changed", "what": "restore", "rows_now": 0, "rows_then": 2, "to": None}]
     assert found["committed"] > found["source"]
     assert counts() == {**BEFORE, "changed": 2}
+    found = json.loads(run("restore", "lake", "--tag", "good", "--table", "dropped", "--json").out)
+    assert [(one["table"], one["what"]) for one in found["tables"]] == [("dropped", "bring back")]
+    assert counts() == {**BEFORE, "changed": 2, "dropped": 2}
     with phalanx.open("lake") as lake:
         end = lake.version
     nothing = run("restore", "lake", "--version", end)
@@ -115,6 +118,7 @@ def test_people_are_asked(answer: str, code: int, after: dict[str, int], here: P
         (["--as-of", "2001-01-01"], 3, "did not exist at that time"),
         (["--tag", "good", "--table", "none"], 3, "there is no table 'none'"),
         (["--tag", "good", "--table", "new"], 3, "table 'new' did not exist at version"),
+        (["--tag", "good", "--table", "old"], 3, "it was renamed to 'renamed'"),
     ],
 )
 def test_what_is_wrong_is_said(run: Run, here: Path, arguments: list[str], code: int, said: str) -> None:

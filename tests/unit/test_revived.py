@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx import Lake, Table, restoring
-from phalanx.errors import ConflictError, VersionDeletedError
+from phalanx.errors import ConflictError, NotFoundError, VersionDeletedError
 from phalanx.upkeep import prune as pruning
 from tests.unit.pruning import BULK, SCHEMA, Ground, bulk, few
 
@@ -111,6 +111,34 @@ def test_a_table_that_is_brought_back_while_a_prune_runs(
     assert len(done) == 2
     assert pruned.floor > last + 1
     assert max(readable(ground).values()) == 4
+    assert ground.lake.check(deep=True).whole
+
+
+def test_a_table_comes_back_by_the_name_that_it_had(ground: Ground) -> None:
+    """Alone, with the namespace that it needs, and nothing else becomes what it was."""
+    ground.lake.create_namespace("crm")
+    for name in ("crm.a", "b", "c"):
+        ground.lake.create_table(name, SCHEMA, key="id").append(few(1))
+    there = ground.lake.version
+    ground.lake.drop_table("crm.a")
+    ground.lake.drop_namespace("crm")
+    ground.lake["b"].append(few(2))
+    ground.lake.drop_table("c")
+    ground.lake.create_table("c", SCHEMA).append(few(1, 2, 3))
+    ground.lake.rename_table("b", "d")
+    ground.lake.restore(version=there, tables=["crm.a", "d"])
+    assert {name: ground.lake[name].count() for name in ground.lake.tables()} == {
+        "c": 3,
+        "crm.a": 1,
+        "d": 1,
+        "other": 0,
+    }
+    with pytest.raises(NotFoundError, match="it was renamed to 'd'"):
+        ground.lake.restore(version=there, tables=["b"])
+    with pytest.raises(NotFoundError, match="'c' did not exist at version"):
+        ground.lake.restore(version=there, tables=["c"])
+    ground.lake["crm.a"].append(few(7))
+    assert ground.lake["crm.a"].count() == 2
     assert ground.lake.check(deep=True).whole
 
 

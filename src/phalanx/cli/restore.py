@@ -22,7 +22,8 @@ from phalanx.cli.output import (
     opened,
     show,
 )
-from phalanx.errors import InvalidInputError, NotFoundError
+from phalanx.errors import InvalidInputError
+from phalanx.restoring import named
 from phalanx.snapshot import Snapshot
 
 _PATIENCE = 24 * 3600.0
@@ -79,12 +80,7 @@ def plan(past: Snapshot, now: Snapshot, names: Sequence[str] | None) -> list[Ste
     then = {one.id: one for one in past.summaries()}
     here = {one.id: one for one in now.summaries()}
     if names is not None:
-        chosen = {now.found(name).table.id for name in names}
-        missing = next((here[one] for one in chosen if one not in then), None)
-        if missing is not None:
-            raise NotFoundError(
-                f"table {missing.name!r} did not exist at version {past.version}: it was created at {missing.created}"
-            )
+        chosen = {one.table.id for one in named(past.view, now.view, names)}
         then, here = ({key: one for key, one in held.items() if key in chosen} for held in (then, here))
     steps = []
     for key, one in sorted(here.items(), key=lambda pair: pair[1].name):

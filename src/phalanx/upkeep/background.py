@@ -117,11 +117,13 @@ class Background:
     def prune_previous(self, table: str, mode: Mode) -> None:
         """Prune the versions of a table before its newest (rule E6). Whatever goes wrong, what was written stands.
 
-        While a table has a tail its versions are only marked: files go once it was flushed.
+        While a table has a tail its versions are only marked: files and entries go once it was flushed.
         """
-        contents = self._core.log.view.state.contents.get(table)
+        state = self._core.log.view.state
+        contents = state.contents.get(table)
         tail = contents is not None and contents.first != contents.until
-        self._prune_as(Options(mode=mode, tables=frozenset([table]), files=not tail))
+        least = state.settings.checkpoint_every
+        self._prune_as(Options(mode=mode, tables=frozenset([table]), files=not tail, least=least))
         if tail:
             self._marked.add(table)
         elif mode == "background":

@@ -33,7 +33,7 @@ from phalanx.upkeep.garbage import Cleared, File, Garbage, Protection, sort_out
 from phalanx.upkeep.kept import Replaced, is_listed, is_pinned, kept_states, needless, replaced
 from phalanx.upkeep.pruned import Options, Pruned
 from phalanx.upkeep.reach import Manifests, Reach, walk
-from phalanx.upkeep.retention import Decision, Needs, Wish, decide, live
+from phalanx.upkeep.retention import Decision, Needs, Wish, decide, kept_below, live
 
 log = logging.getLogger("phalanx.upkeep")
 
@@ -180,10 +180,8 @@ class _Run:
         if how.mode == "sweep":
             self._due()  # who has pinned something is gone only by a clock that can be believed
             marked = view.state.retained
-            wish = Wish(1, view.position, anchor=False, tables=frozenset())
-            kept = decide(view.state, view.position, marked.floor, wish, needs).kept
-            return Decision(marked.floor, kept, {}, {})
-        wish = Wish(how.keep, self._due(), how.anchor and how.mode == "eager", how.tables)
+            return Decision(marked.floor, kept_below(view.state, marked.floor, needs), {}, {})
+        wish = Wish(how.keep, self._due(), how.anchor and how.mode == "eager", how.tables, how.least)
         retained = view.state.retained
         end = retained.last(view.position)
         return decide(view.state, end, max(self._floor, retained.floor), wish, needs)

@@ -23,6 +23,8 @@ class Options(msgspec.Struct, frozen=True):
     dry_run: bool = False
     files: bool = True
     """Not only mark, but remove as well; in the background nothing is removed anyway."""
+    least: int = 1
+    """Entries go only if they are so many."""
     by_itself: bool = False
     trust_clock: bool = False
     progress: Callable[[int, int], None] | None = None

@@ -2,7 +2,8 @@
 
 A version of a table goes if it is not its newest, not among the newest that were asked for, was replaced long enough ago,
 and neither a tag nor a pin needs it; of those that would go, the newest stays as *anchor*, for whoever has begun to write
-on it. Entries of the log go below the floor: as far up as time, the number of versions asked for and pins allow.
+on it. Entries of the log go below the floor: as far up as time, the number of versions asked for and pins allow. A prune of
+some tables lets go only of entries of which nothing is left: the versions that they made are gone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,9 @@ from phalanx.pinned import Seen
 from phalanx.pins import AT, FROM
 from phalanx.versions import Landed
 
+Limit = tuple[int, str]
+"""A position that the floor does not pass, and why."""
+
 
 class Wish(msgspec.Struct, frozen=True):
     """What was asked for: how many versions to keep at the least, and up to which position time has come."""
@@ -25,7 +29,9 @@ class Wish(msgspec.Struct, frozen=True):
     """What was replaced after this position is too young to go."""
     anchor: bool
     tables: frozenset[str] | None = None
-    """Only these, and no entry of the log; otherwise all."""
+    """Only these, and entries of which nothing is left; otherwise all."""
+    least: int = 1
+    """Entries go only if they are so many: a floor is a base, and is not written for each of them."""
 
 
 class Needs(msgspec.Struct, frozen=True):
@@ -59,30 +65,62 @@ def decide(state: State, end: int, floor: int, wish: Wish, needs: Needs) -> Deci
     """What goes and what stays of a lake whose log begins with `floor` and ends with `end`."""
     going: dict[str, tuple[tuple[int, int], ...]] = {}
     staying: dict[str, dict[int, str]] = {}
+    made: list[Limit] = []
     for name, table in sorted(state.tables.items()):
+        contents, shown = state.contents[table.id], ".".join(name)
         if wish.tables is None or table.id in wish.tables:
-            contents = state.contents[table.id]
             there = live(contents)
             reasons = _reasons(contents, there, table.created, wish, needs)
             ranges = tuple(_ranges(one.version for one, _ in there if one.version not in reasons))
             going |= {table.id: ranges} if ranges else {}
-            staying[".".join(name)] = reasons
-    raised, why = (floor, "only some tables were asked for") if wish.tables is not None else _floor(end, wish, needs)
-    raised, why = (raised, why) if raised >= floor else (floor, "a prune before has raised it this far")
+            staying[shown] = reasons
+            left = next((one for one, _ in there if one.version in reasons and one.position >= floor), None)
+        else:
+            left = _oldest(contents, floor)
+        made += [] if left is None else [(left.position, f"version {left.version} of table {shown!r} was made there")]
+    limits = _limits(end, wish, needs)
+    raised, why = min(limits if wish.tables is None else [*limits, *made, *_restorable(state, floor)], key=_position)
+    if raised < floor:
+        raised, why = floor, "a prune before has raised it this far"
+    elif 0 < raised - floor < wish.least:
+        raised, why = floor, f"fewer than {wish.least} entries would go"
+    return Decision(raised, kept_below(state, raised, needs), going, staying, why)
+
+
+def kept_below(state: State, floor: int, needs: Needs) -> dict[int, str]:
+    """The positions that stay readable below a floor, and why."""
     # A reader may have pinned where a version of its table is kept by itself, and the lake is not.
-    kept = {one: word for one, word in sorted(needs.exactly.items()) if one < raised - 1 and state.retained.has(one)}
-    return Decision(raised, kept, going, staying, why)
+    return {one: word for one, word in sorted(needs.exactly.items()) if one < floor - 1 and state.retained.has(one)}
 
 
-def _floor(end: int, wish: Wish, needs: Needs) -> tuple[int, str]:
+def _position(limit: Limit) -> int:
+    return limit[0]
+
+
+def _limits(end: int, wish: Wish, needs: Needs) -> list[Limit]:
     """How far the floor can rise, and what stands in its way."""
-    limits = [
+    return [
         (end, "the last entry always stays"),
         (end - wish.keep + 1, f"the {wish.keep} newest versions of the lake stay"),
         (wish.due + 1, "what follows is younger than the window"),
         *([] if needs.since is None else [(needs.since + 1, "a reader or writer has pinned what follows")]),
     ]
-    return min(limits, key=lambda limit: limit[0])
+
+
+def _restorable(state: State, floor: int) -> list[Limit]:
+    """Tables that were dropped can be brought back as long as the lake can be read where they were there."""
+    return [
+        (floor, "a table that was dropped can be restored") for one in state.dropped.values() if one.position >= floor
+    ][:1]
+
+
+def _oldest(contents: Contents, floor: int) -> Landed | None:
+    """The oldest version that was not deleted, of those that landed at the floor or above it."""
+    before = contents.versions.at(floor - 1)
+    above = 0 if before is None else before.version
+    for first, last in contents.deleted:
+        above = last if first <= above + 1 <= last else above
+    return next((one for one in contents.versions.oldest_first(above) if not is_deleted(contents, one.version)), None)
 
 
 def live(contents: Contents) -> list[tuple[Landed, int | None]]:
