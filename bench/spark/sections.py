@@ -26,7 +26,6 @@ def reading(bench: Bench) -> Section:
     with bench.section("read", "Reading", note) as section:
         options = {"lake": here.lake.uri, "table": "t"}
         options |= {f"storage.{key}": value for key, value in bench.place.options.items()}
-        options |= {"tasks": str(here.spark.sparkContext.defaultParallelism)}  # which it cannot ask for
 
         def source(**more: str) -> DataFrame:
             return here.spark.read.format("phalanx").options(**options, **more).load()

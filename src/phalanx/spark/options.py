@@ -12,6 +12,7 @@ from phalanx.lake import Lake
 from phalanx.names import suggestion
 from phalanx.snapshot import Snapshot
 from phalanx.spark.reach import OPTION, Reach
+from phalanx.spark.shares import cores
 from phalanx.tables.stage import ROWS_PER_FILE
 
 Changes = Literal["feed", "append"]
@@ -24,8 +25,6 @@ _KNOWN = {
 }
 _OF_SPARK = {"checkpointlocation", "queryname", "outputmode"}
 """What Spark adds by itself."""
-TASKS = 8
-"""Tasks of a read whose session cannot be asked how many run at once, if nobody says."""
 _LIST = re.compile(r"\s*,\s*")
 
 
@@ -39,7 +38,7 @@ class Options(msgspec.Struct, frozen=True):
     as_of: datetime | None = None
     columns: tuple[str, ...] | None = None
     where: str | None = None
-    tasks: int = TASKS
+    tasks: int = 1
     since: int | None = None
     until: int | None = None
     mode: str | None = None
@@ -89,7 +88,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         _time(options.get("as_of")),
         None if columns is None else tuple(_LIST.split(columns.strip())),
         options.get("filter"),
-        _count(options, "tasks") or TASKS,
+        _count(options, "tasks") or cores(),
         _number(options, "since"),
         _number(options, "until"),
         options.get("mode"),

@@ -130,7 +130,7 @@ def parallelism(spark: SparkSession) -> int:
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:  # noqa: BLE001 - a session of Spark Connect has no context, and says so in its own way
-        return int(spark.conf.get("spark.default.parallelism", "8") or 8)
+        return int(spark.conf.get("spark.default.parallelism", None) or shares.cores())
 
 
 def _reading(pieces: Pieces) -> Task:

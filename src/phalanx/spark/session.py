@@ -5,10 +5,15 @@ are this Python and keep their memory, loopback for local mode, and a log that l
 user has is used as it is.
 """
 
+import atexit
 import logging
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any
 
 from pyspark import java_gateway
@@ -32,16 +37,20 @@ _JAVA = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_
 """Spark asks for values within their bounds, and whether they are null, before it reads them; Arrow would ask again, for
 every number of every vector, which took a third of the time of a read."""
 _JAVA_OPTIONS = ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions")
+_WORKERS = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+"""Of the environment of Python workers: batches of some megabytes come and go, and a worker that keeps their memory does not
+have it cleared for each. Spark hands it to workers of functions; those of data sources inherit what Java was started with."""
 _ALWAYS = {
-    # Batches of some megabytes come and go: a worker that keeps their memory does not have it cleared for each.
-    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    **{f"spark.executorEnv.{name}": value for name, value in _WORKERS.items()},
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH),
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timeType.enabled": "true",
     "spark.python.authenticate.socketTimeout": "120s",
     "spark.ui.showConsoleProgress": "false",
 }
+_DAEMON = "pyspark_phalanx.daemon"
+_LONGEST = 46
+"""Bytes of the path of the folder for temporary files: with that of a socket in a folder in it, it has 107 at the most."""
 _LOUD = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers of PySpark's that print each error of a query, with Java's stack, before it is raised."""
 
@@ -107,7 +116,7 @@ def beside(spark: SparkSession) -> Iterator[SparkSession]:
 
 def chosen(where: str, memory: str | None, log: str, settings: Mapping[str, str]) -> dict[str, str]:
     """All settings of a session; those that are given win, but for options of Java, which are added to."""
-    made = {**_ALWAYS, **(_LOCAL if where.startswith("local") else {}), "spark.log.level": log}
+    made = {**_ALWAYS, **({**_LOCAL, **_sockets()} if where.startswith("local") else {}), "spark.log.level": log}
     made["spark.pyspark.python"] = environment().get("PYSPARK_PYTHON", sys.executable)
     if memory is not None:
         made["spark.driver.memory"] = memory
@@ -115,9 +124,23 @@ def chosen(where: str, memory: str | None, log: str, settings: Mapping[str, str]
     return {**made, **settings, **java}
 
 
+@cache
+def _sockets() -> Mapping[str, str]:
+    """Unix sockets between Java and Python, in a folder that goes with this process; none if its path is too long for them.
+
+    By TCP, a task waits twice for acknowledgements that are put off in the hope of something to say: 50 ms each task.
+    """
+    if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
+        return {}
+    folder, owner = tempfile.mkdtemp(prefix="phalanx-"), os.getpid()
+    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
+    sockets = "spark.python.unix.domain.socket"
+    return {f"{sockets}.enabled": "true", f"{sockets}.dir": folder, "spark.python.daemon.module": _DAEMON}
+
+
 @contextmanager
 def _unforked() -> Iterator[None]:
-    """Start Java without a moment in which Python runs in a forked copy of this process.
+    """Start Java, with what workers inherit, and without a moment in which Python runs in a forked copy of this process.
 
     Spark asks for one, to keep Ctrl-C from Java. Lance and LanceDB have threads that such a copy lacks, and LanceDB does
     work in it, of which it may die. A process group of its own keeps Ctrl-C away as well.
@@ -126,7 +149,8 @@ def _unforked() -> Iterator[None]:
     start = names["Popen"]
 
     def started(command: Sequence[str], **how: Any) -> Any:  # noqa: ANN401 - whatever Spark asks for
-        return start(command, **{**how, "preexec_fn": None, "process_group": 0})
+        inherited = {**_WORKERS, **(how.get("env") or environment())}
+        return start(command, **{**how, "env": inherited, "preexec_fn": None, "process_group": 0})
 
     names["Popen"] = started
     try:

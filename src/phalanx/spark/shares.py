@@ -7,6 +7,7 @@ it; otherwise shares meet where the nearest fragment ends.
 import bisect
 import heapq
 import itertools
+import os
 from typing import Any
 
 import msgspec
@@ -56,6 +57,11 @@ def bytes_of(rows: int, wanted: pa.Schema) -> int:
 def tasks_for(size: int, slots: int) -> int:
     """How many tasks share a read: one for each that runs at once, and more only where there is much to read."""
     return max(slots, -(-size // BYTES_PER_TASK))
+
+
+def cores() -> int:
+    """How many tasks run at once, as a process takes it to be that cannot ask Spark: one for each core here."""
+    return len(os.sched_getaffinity(0))
 
 
 def _width(kind: Any) -> int:  # noqa: ANN401 - a type

@@ -34,10 +34,10 @@ from phalanx.spark.options import Options, opened
 from phalanx.spark.parts import Scan, plan_scan
 from phalanx.spark.queries import QUERY, checked, source_of
 from phalanx.spark.reach import Reach, reach
+from phalanx.spark.shares import cores
 from phalanx.spark.stage import Piece, Place, stage
 from phalanx.tail.effects import Kind
 
-TASKS = 8
 PART_BITS = 32
 """A row of the whole table is numbered in its part, and the part above that."""
 _NOTHING = -1
@@ -117,14 +117,14 @@ class FeedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin = quiet_until(found, above, upto)
             _batch[:] = [hold_changes(lake.core, found.table.id, begin, upto), shown]
             added = asked.changes == "append"
-            planned = shown_at(plan_changes(lake, asked.table, above, upto, TASKS, added=added), shown)
+            planned = shown_at(plan_changes(lake, asked.table, above, upto, cores(), added=added), shown)
             return [InputPartition((planned, at)) for at in range(planned.count)]
         if not _schema(asked, found.shape.schema).equals(self._types):
             raise SchemaChangedError(
                 f"the columns of table {asked.table!r} have changed before the first batch of this query was done: start it "
                 "with another checkpoint"
             )
-        scan, held = plan_scan(lake.core, reach(lake), found, None, None, TASKS)
+        scan, held = plan_scan(lake.core, reach(lake), found, None, None, cores())
         _batch[:] = [snapshot, held, lake.core.hold(upto, whole=True)]
         when = snapshot.view.time
         return [InputPartition((scan, at, upto, when)) for at in range(scan.count)]
