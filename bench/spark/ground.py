@@ -11,7 +11,7 @@ from bench.spark.rows import SCHEMA, batches
 from phalanx import Lake
 from phalanx.spark import SparkLake, on, session
 
-OURS, PARQUET, SOURCE = "Phalanx", "Parquet", "Phalanx, data source"
+OURS, PARQUET, SOURCE, NO_STREAM = "Phalanx", "Parquet", "Phalanx, data source", "Phalanx, data source, with tasks"
 
 
 class Ground(msgspec.Struct, frozen=True):

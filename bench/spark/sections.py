@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from bench.frame import Bench, timed
 from bench.report import Section, Target, median
-from bench.spark.ground import OURS, PARQUET, SOURCE, Ground, ground
+from bench.spark.ground import NO_STREAM, OURS, PARQUET, SOURCE, Ground, ground
 from bench.spark.rows import SCHEMA, made
 from phalanx.spark import Pipeline, added, run_pipeline
 
@@ -30,11 +30,13 @@ def reading(bench: Bench) -> Section:
         def source(**more: str) -> DataFrame:
             return here.spark.read.format("phalanx").options(**options, **more).load()
 
-        everything: Frames = {OURS: lambda: here.there.table("t"), SOURCE: source}
-        one: Frames = {
-            OURS: lambda: here.there.table("t", columns=["x"]),
-            SOURCE: lambda: source(columns="x"),
+        tasks = str(here.spark.sparkContext.defaultParallelism)  # as many as there are by default, but no stream has it
+        everything: Frames = {
+            OURS: lambda: here.there.table("t"),
+            NO_STREAM: lambda: source(tasks=tasks),
+            SOURCE: source,
         }
+        one: Frames = {OURS: lambda: here.there.table("t", columns=["x"]), SOURCE: lambda: source(columns="x")}
         if here.parquet is not None:
             everything[PARQUET] = one[PARQUET] = lambda: here.spark.read.parquet(here.parquet or "")
         for what, frames, work in (("all columns", everything, _drop), ("sum(x)", one, _sum)):
@@ -152,7 +154,7 @@ def _figures(section: Section, name: str, rows: int) -> dict[str, float | int | 
 def _beside(section: Section, what: str, target: Target) -> None:
     """How many times as fast as Parquet, in this run."""
     theirs = section.samples.get(f"{what}: {PARQUET}")
-    for name in (OURS, SOURCE):
+    for name in (OURS, NO_STREAM, SOURCE):
         mine = section.samples.get(f"{what}: {name}")
         if theirs and mine:
             section.ratio(

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.spark.ground import OURS, PARQUET, SOURCE
+from bench.spark.ground import NO_STREAM, OURS, PARQUET, SOURCE
 from bench.spark.others import KINDS
 
 if TYPE_CHECKING:
     from tests.servers import Server
 
 ROOT = Path(__file__).parents[2]
+READ = f"all columns: {NO_STREAM}"
 RUNS = {
     "disk": {
-        "read": {f"{what}: {one}" for what in ("all columns", "sum(x)") for one in (OURS, SOURCE, PARQUET)},
+        "read": {f"{what}: {one}" for what in ("all columns", "sum(x)") for one in (OURS, SOURCE, PARQUET)} | {READ},
         "write": {OURS, PARQUET},
         "pipeline": {f"whole job: {OURS}", f"whole job: {PARQUET}", "new rows: Phalanx"},
         "others": {f"{what}, {kind.table}: {one}" for what in ("read", "write") for kind in KINDS for one in (OURS, PARQUET)},
     },
     "store": {
-        "read": {f"{what}: {one}" for what in ("all columns", "sum(x)") for one in (OURS, SOURCE)},
+        "read": {f"{what}: {one}" for what in ("all columns", "sum(x)") for one in (OURS, SOURCE)} | {READ},
         "write": {OURS},
         "pipeline": {f"whole job: {OURS}", "new rows: Phalanx"},
         "others": set(),
