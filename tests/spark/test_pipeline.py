@@ -15,6 +15,7 @@ from phalanx.errors import ExpectationError, InvalidInputError, NotFoundError, S
 from phalanx.spark import Pipeline, SparkLake, added, changes, expect, load_pipeline, made, run_pipeline, state, whole
 from phalanx.spark.run import StepRan, source_of, told
 from phalanx.spark.state import Source, drawn, history, planned, status
+from phalanx.upkeep.retention import Needs
 from tests.spark import shop
 from tests.spark.rows import EVENTS, events
 
@@ -230,6 +231,37 @@ def test_a_run_that_comes_after_the_log_was_pruned_still_reads_what_is_new(
     assert [step.rows for step in run_pipeline(there, both).steps] == [5, 6]
     assert sorted(row["id"] for row in lake["log"].to_arrow().to_pylist()) == list(range(10))
     assert lake["log"].count("what = 'insert'") == 10
+
+
+@pytest.mark.parametrize("only_added", [False, True])
+def test_a_prune_that_lands_in_a_run_has_it_run_again(
+    lake: phalanx.Lake, there: SparkLake, monkeypatch: pytest.MonkeyPatch, *, only_added: bool
+) -> None:
+    """It decided before the run had pinned what its tasks read: they find that it is gone."""
+    lake.set_property("flush.background", "off")
+    table = lake.create_table("events", EVENTS, key="id")
+    lake.create_table("copy", pa.schema([("id", pa.int64())]))
+    table.append(events(0, 4))
+    copy, runs = Pipeline("copy"), []
+    source = added("events") if only_added else changes("events")
+
+    @copy.step(reads={"rows": source}, writes="copy", name="it")
+    def late(rows: DataFrame) -> DataFrame:
+        runs.append(lake.version)
+        if len(runs) == 2:
+            own = Needs.of
+            with monkeypatch.context() as patch:
+                patch.setattr(Needs, "of", classmethod(lambda _, state, __: own(state, [])))
+                assert lake.prune(keep=1, protect=0, unconditional=True).versions["events"] > 1
+        return rows.select("id")
+
+    run_pipeline(there, copy)
+    for first in range(4, 12, 2):
+        table.append(events(first, 2))
+    done = run_pipeline(there, copy)
+    assert len(runs) == 3, "and once more"
+    assert (done.number, done.steps[0].rows) == (2, 8)
+    assert sorted(row["id"] for row in lake["copy"].to_arrow().to_pylist()) == list(range(12))
 
 
 def test_a_declaration_that_cannot_run_is_refused_as_a_whole(tmp_path: Path) -> None:

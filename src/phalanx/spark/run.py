@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from phalanx.errors import ChangesExpiredError, ExpectationError, InvalidInputError, PhalanxError
+from phalanx.errors import ChangesExpiredError, ConflictError, ExpectationError, InvalidInputError, PhalanxError
 from phalanx.feed import CHANGE, ORDER, TIME, VERSION, hold_changes
 from phalanx.pins import Hold
 from phalanx.spark.columns import exchanged, spark_schema, to_spark
@@ -91,7 +91,7 @@ def run_pipeline(
     """Run a pipeline as number `number` (the next one by default), in one commit.
 
     With `full`, inputs that are changes are read as a whole, as in the first run. If somebody else changed the same rows of
-    its outputs meanwhile, it is run again on a newer snapshot.
+    its outputs meanwhile, or the log that it reads was pruned, it is run again on a newer snapshot.
     """
     steps = pipeline.ordered()
     core = there.lake.core
@@ -104,7 +104,12 @@ def run_pipeline(
             return Ran(pipeline.name, wanted, made, made, already=True, last=held)
         with beside(there.spark) as own:  # views of steps are nobody else's
             run = _Run(there, own, pipeline.name, wanted, held, full=full)
-            return run.go(steps, pipeline.incremental(), progress)
+            try:
+                return run.go(steps, pipeline.incremental(), progress)
+            except ChangesExpiredError as error:
+                if not run.follows:
+                    raise
+                raise ConflictError(f"{error}; a prune that had begun before this run landed in it") from error
 
     return again(core, core.deadline(timeout), attempt)
 
@@ -120,6 +125,11 @@ class _Run:
         self._name, self._number, self._held, self._full = name, number, held, full
         self._made: dict[str, Staged] = {}
         self._holds: list[Hold] = []
+
+    @property
+    def follows(self) -> bool:
+        """Whether it reads changes from the log. Then a prune that did not see its pins may come between."""
+        return bool(self._holds)
 
     def go(self, steps: list[Step], incremental: list[str], progress: Callable[[StepRan], None] | None) -> Ran:
         began = self._clock.steady()
