@@ -247,12 +247,7 @@ def flush(contents: Contents, landing: Landing, action: it.Flush) -> Contents:
     """The contents after items were written out."""
     if flush_is_void(contents, action):
         return contents
-    items, weight, layout = contents.items, contents.weight, contents.head.layout
-    for seq in range(action.first, action.until):
-        item = items[seq].item
-        layout = item.layout.id if isinstance(item, it.Alter) else layout
-        weight = weight.plus(weigh(items[seq]), -1)
-        items = items.remove(seq)
+    items, weight, layout = _written_out(contents, action.until)
     if action.moved is not None:
         items, weight = _renumbered(items, weight, range(action.until, contents.until), action, landing)
     return msgspec.structs.replace(
@@ -264,6 +259,25 @@ def flush(contents: Contents, landing: Landing, action: it.Flush) -> Contents:
         moved=landing.position,
         flushed=landing.position,
     )
+
+
+def _written_out(contents: Contents, until: int) -> tuple[Items, Weight, int]:
+    """The items behind a flush, their weight, and the layout in front of them; looks at whichever are fewer, these or the others."""
+    items, weight, layout = contents.items, contents.weight, contents.head.layout
+    behind = range(until, contents.until)
+    if len(behind) < until - contents.first:
+        left = [items[seq] for seq in behind]
+        if not any(isinstance(one.item, it.Alter) for one in left):
+            items, weight = Items(), Weight()
+            for one in left:
+                items, weight = items.insert(one.seq, one), weight.plus(weigh(one))
+            return items, weight, contents.layout.id
+    for seq in range(contents.first, until):
+        item = items[seq].item
+        layout = item.layout.id if isinstance(item, it.Alter) else layout
+        weight = weight.plus(weigh(items[seq]), -1)
+        items = items.remove(seq)
+    return items, weight, layout
 
 
 def _renumbered(

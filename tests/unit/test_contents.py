@@ -118,6 +118,18 @@ def test_a_flush_consumes_exactly_its_items(counts: tuple[int, int], data: st.Da
     assert list(before.pending()) == list(table(*items).pending())
 
 
+@pytest.mark.parametrize("behind", [0, 3, 997])
+def test_a_flush_looks_at_the_fewer_items(behind: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever commits a flush among busy writers folds it at every attempt, and everybody once: not the whole tail each time."""
+    looked: list[Pending] = []
+    monkeypatch.setattr(held, "weigh", lambda pending: looked.append(pending) or weigh(pending))
+    before = table(*[it.Put(A, INLINE)] * 1000)
+    looked.clear()
+    after = flush(before, at(2000), it.Flush(A, 0, 9, 0, 1000 - behind, 10, 40, 45))
+    assert len(looked) == min(behind, 1000 - behind)
+    assert (after.weight, len(after.items)) == (total(after), behind)
+
+
 @pytest.mark.parametrize(
     "change",
     [{"generation": 1}, {"base": 8}, {"first": 1}, {"until": 0}, {"until": 4}, {"first": 1, "until": 1}],
