@@ -1,8 +1,8 @@
 """A Spark session that runs here without setting anything up; on a cluster by the settings that are given.
 
 What is set is what Phalanx was measured with: large Arrow batches that are not checked value by value, Python workers that
-are this Python and keep their memory, loopback for local mode, and a log that leaves errors to exceptions. A session that the
-user has is used as it is.
+are this Python and keep their memory, for local mode loopback, and Unix sockets to those workers, and a log that leaves errors to
+exceptions. A session that the user has is used as it is.
 """
 
 import atexit
