@@ -6,6 +6,7 @@ import stat
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -54,10 +55,17 @@ spark.stop()
 """
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder whose path is short enough for sockets, which that of a test need not be."""
+    with tempfile.TemporaryDirectory(prefix="phalanx-") as made:
+        yield Path(made)
+
+
 @pytest.mark.parametrize("module", ["pyspark_phalanx.daemon", "pyspark.daemon"])
-def test_workers_that_are_let_go_say_nothing(tmp_path: Path, module: str) -> None:
+def test_workers_that_are_let_go_say_nothing(folder: Path, module: str) -> None:
     """Java closes the connections of those that were idle for a minute. Spark's own program says it with a traceback."""
-    settings = {"PYTHON_UNIX_DOMAIN_ENABLED": "true", "PYTHON_WORKER_FACTORY_SOCK_DIR": str(tmp_path)}
+    settings = {"PYTHON_UNIX_DOMAIN_ENABLED": "true", "PYTHON_WORKER_FACTORY_SOCK_DIR": str(folder)}
     settings |= {"PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1", "SPARK_REUSE_WORKER": "1"}
     command = [sys.executable, "-m", module, "pyspark.worker"]
     pipe = subprocess.PIPE
@@ -66,7 +74,7 @@ def test_workers_that_are_let_go_say_nothing(tmp_path: Path, module: str) -> Non
         assert process.stdout is not None
         (size,) = struct.unpack("!i", process.stdout.read(4))
         address = process.stdout.read(size).decode()
-        assert Path(address).parent == tmp_path
+        assert Path(address).parent == folder
         with socket.socket(socket.AF_UNIX) as java:
             java.connect(address)
             (worker,) = struct.unpack("!i", java.recv(4, socket.MSG_WAITALL))
@@ -78,7 +86,7 @@ def test_workers_that_are_let_go_say_nothing(tmp_path: Path, module: str) -> Non
         process.stdin = None
         _, said = process.communicate(timeout=60)
     assert (b"BrokenPipeError" in said) == (module == "pyspark.daemon"), said
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
 def test_sockets_go_with_the_process(tmp_path: Path) -> None:
