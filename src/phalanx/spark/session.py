@@ -128,7 +128,7 @@ def chosen(where: str, memory: str | None, log: str, settings: Mapping[str, str]
 def _sockets() -> Mapping[str, str]:
     """Unix sockets between Java and Python, in a folder that goes with this process; none if its path is too long for them.
 
-    By TCP, a task waits twice for acknowledgements that are put off in the hope of something to say: 50 ms each task.
+    By TCP, a task waits for 50 ms while nobody works, as one does for acknowledgements that are put off.
     """
     if len(os.fsencode(tempfile.gettempdir())) > _LONGEST:
         return {}
