@@ -49,8 +49,8 @@ def restore(core: Core, past: View[State], names: Sequence[str] | None, *, note:
 def named(past: View[State], now: View[State], names: Sequence[str]) -> list[Found]:
     """Tables of the past, by names that they have now or, if they were dropped since, had then."""
     found = []
-    for name in names:
-        parts = parse_name(name)
+    for parts in dict.fromkeys(map(parse_name, names)):
+        name = ".".join(parts)
         gone = past.state.tables.get(parts) if parts not in now.state.tables else None
         if gone is None:
             here = find(now, name).table

@@ -96,7 +96,8 @@ class Kept:
         and 7 days by default; with one of them given, that one alone decides). Whatever is younger than the window
         `protect`, tagged, pinned by a running reader or writer, or the anchor (the newest that would otherwise go) stays.
         `mode="background"` marks now, needs no anchor, and a sweep removes later; `mode="sweep"` is that sweep.
-        `unconditional` drops window and anchor, nothing else. With `tables`, only these, and no entry of the log.
+        `unconditional` drops window and anchor, nothing else. With `tables`, only these, and entries of
+        the log of which nothing is left, of any table.
         """
         if keep is not None and keep < 1:
             raise InvalidInputError(f"keep is the number of versions to keep, 1 at the least: {keep} is not")

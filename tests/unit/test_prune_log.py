@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -104,16 +105,22 @@ def test_entries_of_versions_that_others_still_have_stay(ground: Ground) -> None
     assert "of table 'u' was made there" in said.why
 
 
-def test_a_table_that_was_dropped_can_be_restored(ground: Ground) -> None:
+@pytest.mark.parametrize("planted", [False, True])
+def test_a_table_that_was_dropped_can_be_restored(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch, *, planted: bool
+) -> None:
     """Nothing was asked of it."""
+    if planted:  # as if nobody wanted it back
+        monkeypatch.setattr(retention, "_restorable", lambda *_: [])
     ground.lake.create_table("t", SCHEMA, key="id")
     ground.lake.create_table("gone", SCHEMA, key="id").append(few(1, 2))
     there = ground.lake.version
     ground.lake.drop_table("gone")
     written(ground, "t", True)
     settle(ground)
-    ground.lake.restore(version=there, tables=["gone"])
-    assert ground.lake["gone"].count() == 2
+    with pytest.raises(SnapshotExpiredError) if planted else nullcontext():
+        ground.lake.restore(version=there, tables=["gone"])
+    assert planted or ground.lake["gone"].count() == 2
 
 
 def histories(ground: Ground, chance: random.Random, steps: int) -> None:

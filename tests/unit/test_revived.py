@@ -126,7 +126,7 @@ def test_a_table_comes_back_by_the_name_that_it_had(ground: Ground) -> None:
     ground.lake.drop_table("c")
     ground.lake.create_table("c", SCHEMA).append(few(1, 2, 3))
     ground.lake.rename_table("b", "d")
-    ground.lake.restore(version=there, tables=["crm.a", "d"])
+    ground.lake.restore(version=there, tables=["crm.a", "d", "crm.a"])
     assert {name: ground.lake[name].count() for name in ground.lake.tables()} == {
         "c": 3,
         "crm.a": 1,

@@ -19,7 +19,8 @@ _PATIENCE = 7 * 24 * 3600.0
 def prune(
     lake: LakeArgument,
     tables: Annotated[
-        list[str] | None, typer.Argument(help="Only these tables, and no entry of the log.", metavar="TABLE")
+        list[str] | None,
+        typer.Argument(help="Only these tables, and entries of the log of which nothing is left.", metavar="TABLE"),
     ] = None,
     *,
     keep: Annotated[int | None, typer.Option(help="Versions of each table to keep; 10 if nothing is said.")] = None,

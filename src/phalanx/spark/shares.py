@@ -17,7 +17,7 @@ from pyarrow import types
 from phalanx.tables.dataset import Version
 
 BYTES_PER_TASK = 512 << 20
-"""What a task reads, about, if there is enough for all that run at once: beginning one costs Spark a tenth of a second."""
+"""What a task reads, about, if there is enough for all that run at once: to begin one costs Spark some hundredths of a second."""
 SMALL = 10 << 20
 """Bytes that Spark may send to every task of a join, as it does by itself with tables that are no larger."""
 _TEXT_BYTES = 32
